@@ -1,0 +1,52 @@
+# Each target does its own set-up on a fresh machine; what it builds stays inside the checkout.
+#
+#   make demo     the main job on Spark's local mode
+#   make test     the whole test suite      (PYTEST_ARGS="-k band" runs a part of it)
+#   make bench    side by side with Spark's own joins (BENCH_ARGS="--json")
+#   make lint     style, types, layers
+#   make clean    removes everything that the others made
+#
+# PYTHON=/path/to/python chooses the interpreter of the environment.
+
+.DEFAULT_GOAL := test
+.DELETE_ON_ERROR:
+.PHONY: demo test bench lint clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+# An environment knows the path it was made for, and its `anabranch` is the code at that path. So
+# does the name of the stamp: a checkout that was copied or moved with its environment gets a new one.
+STAMP := $(VENV)/made-for-$(firstword $(shell pwd | cksum))
+
+# The recipe stops here if there is no Java.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
+
+demo: $(STAMP)
+	@$(WITH_JAVA) $(BIN)/anabranch demo $(DEMO_ARGS)
+
+test: $(STAMP)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(STAMP)
+	@$(WITH_JAVA) $(BIN)/anabranch bench all $(BENCH_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(STAMP): requirements.lock pyproject.toml scripts/venv.sh
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf spark-warehouse metastore_db derby.log
+	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +

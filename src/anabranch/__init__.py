@@ -1,0 +1,38 @@
+"""Anabranch joins many live streams, on any predicate, on a Spark cluster, exactly."""
+
+from anabranch import testing
+from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermError
+from anabranch.model.terms import (
+    band,
+    cosine,
+    equal,
+    inner_product,
+    jaccard,
+    match,
+    overlap,
+    within,
+)
+from anabranch.spark.builder import join
+from anabranch.spark.inputs import stream
+from anabranch.spark.sinks import parquet_sink
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AnabranchError",
+    "CheckpointError",
+    "QueryError",
+    "TermError",
+    "band",
+    "cosine",
+    "equal",
+    "inner_product",
+    "jaccard",
+    "join",
+    "match",
+    "overlap",
+    "parquet_sink",
+    "stream",
+    "testing",
+    "within",
+]

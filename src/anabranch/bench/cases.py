@@ -1,0 +1,220 @@
+"""The cases: what is joined, how much of it, and how Spark would be asked for the same.
+
+Sizes are in seconds of event time, rows per stream and second, and seconds of window. The
+equality cases have the sizes that the project's bars are stated for; the others are cut so that
+finding matches, and not moving rows, is most of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anabranch.bench.columns import Column, ItemSets, Keys, Numbers, Vectors
+from anabranch.model.terms import Request, band, equal, overlap, within
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One stream: its name and, beside `ts` and `id`, its columns."""
+
+    name: str
+    columns: tuple[tuple[str, Column], ...]
+
+    @property
+    def schema(self) -> str:
+        """As Spark's readers want it."""
+        typed = [f"{name} {column.sql_type}" for name, column in self.columns]
+        return ", ".join(["ts timestamp", "id bigint", *typed])
+
+
+@dataclass(frozen=True)
+class SparkPlan:
+    """One way to put the query to Spark's stream-stream join.
+
+    `conditions` has one entry per stream after the first: what joins it to those before it.
+    Columns are called `stream_column` there. `extra` are columns computed first, per stream.
+    Every condition holds an equality, without which Spark refuses to join streams.
+    """
+
+    name: str
+    conditions: tuple[str, ...]
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, its data, and the batch sizes that suit each side (in seconds of event time)."""
+
+    name: str
+    about: str
+    feeds: tuple[Feed, ...]
+    terms: tuple[Request, ...]
+    spark: tuple[SparkPlan, ...]
+    """Where there are several, all are run and the fastest is compared with."""
+    rows: tuple[int, ...]
+    """Rows per stream, second by second: one file each."""
+    window: int = 10
+    ours_files: int = 10
+    spark_files: int = 10
+    warm_files: int = 10
+    """How many files pass before the steady state: until then windows are still filling."""
+    counts_batches: bool = False
+    """Measures the time of a batch without rows, not the rows of a second."""
+
+    def batches(self, files: int) -> tuple[int, ...]:
+        """Rows of all streams in each batch of so many files per stream."""
+        return tuple(
+            sum(self.rows[start : start + files]) * len(self.feeds)
+            for start in range(0, len(self.rows), files)
+        )
+
+    def warm_batches(self, files: int) -> int:
+        """How many of those are warm-up: at least one, and not all."""
+        return min(max(-(-self.warm_files // files), 1), len(self.batches(files)) - 1)
+
+    def quick(self) -> Case:
+        """The same in a few seconds, to see that it works; its numbers mean nothing."""
+        if self.counts_batches:
+            return replace(self, rows=(20,) * 2 + (0,) * 2 + (1,) * 2, warm_files=2)
+        rows = (max(self.rows[0] // 100, 20),) * 8
+        return replace(self, rows=rows, window=2, ours_files=2, spark_files=2, warm_files=2)
+
+
+def _feeds(**columns: tuple[tuple[str, Column], ...]) -> tuple[Feed, ...]:
+    return tuple(Feed(name, column) for name, column in columns.items())
+
+
+KEYS = Keys(20_000)
+CONSTANT = "pmod({0}_id, 1) AS {0}_one"
+"""A key that is always 0, written so that the optimizer does not see it: it would fold a literal
+away, and refuse the join for having no equality left."""
+
+
+def _constant_key(**conditions: str) -> SparkPlan:
+    """The naive way to a theta join: one key for all rows, with the condition behind it.
+
+    `conditions` are those of the streams after the first, which is called a.
+    """
+    return SparkPlan(
+        "constant key",
+        tuple(f"a_one = {name}_one AND {text}" for name, text in conditions.items()),
+        {name: (CONSTANT.format(name),) for name in ("a", *conditions)},
+    )
+
+
+EQUALITY_2WAY = Case(
+    name="equality-2way",
+    about="a.k = b.k",
+    feeds=_feeds(a=(("k", KEYS),), b=(("k", KEYS),)),
+    terms=(equal("a.k", "b.k"),),
+    spark=(SparkPlan("equality", ("a_k = b_k",)),),
+    rows=(20_000,) * 60,
+)
+
+EQUALITY_3WAY = Case(
+    name="equality-3way",
+    about="a.k = b.k AND b.k = c.k",
+    feeds=_feeds(a=(("k", KEYS),), b=(("k", KEYS),), c=(("k", KEYS),)),
+    terms=(equal("a.k", "b.k"), equal("b.k", "c.k")),
+    spark=(SparkPlan("equality", ("a_k = b_k", "b_k = c_k")),),
+    rows=(20_000,) * 60,
+    spark_files=1,
+)
+
+EQUALITY_3WAY_TWO_KEYS = Case(
+    name="equality-3way-two-keys",
+    about="a.k = b.k AND b.m = c.m",
+    feeds=_feeds(a=(("k", KEYS),), b=(("k", KEYS), ("m", KEYS)), c=(("m", KEYS),)),
+    terms=(equal("a.k", "b.k"), equal("b.m", "c.m")),
+    spark=(SparkPlan("equality", ("a_k = b_k", "b_m = c_m")),),
+    rows=(20_000,) * 60,
+    spark_files=1,
+)
+
+# 20,000 rows a second over a range of a million: a band of 25 on either side finds as many
+# partners for a row as the equality cases do, 20 in the other window.
+NUMBERS = Numbers(1_000_000.0)
+BAND_2WAY = Case(
+    name="band-2way",
+    about="abs(a.x - b.x) <= 25",
+    feeds=_feeds(a=(("x", NUMBERS),), b=(("x", NUMBERS),)),
+    terms=(band("a.x", "b.x", 25),),
+    spark=(
+        SparkPlan(
+            "bucketed key",
+            ("a_bucket = b_bucket AND abs(a_x - b_x) <= 25",),
+            {
+                # A row of b goes to every bucket that its band touches, so that each pair within
+                # the band meets in exactly one. Buckets of four times the band: 1.5 copies of a
+                # row on average, where buckets as wide as the band would make three.
+                "a": ("floor(a_x / 100) AS a_bucket",),
+                "b": (
+                    "explode(sequence(floor((b_x - 25) / 100), floor((b_x + 25) / 100)))"
+                    " AS b_bucket",
+                ),
+            },
+        ),
+        _constant_key(b="abs(a_x - b_x) <= 25"),
+    ),
+    rows=(20_000,) * 60,
+)
+
+# 2,500 rows a second: each has 50,000 rows of the other stream within its window, of which one
+# in 10,000 is near. That is 7.5 billion pairs of 40 dimensions in all.
+VECTORS = Vectors(dimensions=40, clusters=10_000, spread=0.05)
+DISTANCE_2WAY = Case(
+    name="distance-2way",
+    about="distance(a.v, b.v) <= 0.45, 40 dimensions",
+    feeds=_feeds(a=(("v", VECTORS),), b=(("v", VECTORS),)),
+    terms=(within("a.v", "b.v", 0.45),),
+    spark=(
+        _constant_key(
+            b="sqrt(aggregate(zip_with(a_v, b_v, (x, y) -> double(x) - double(y)), 0D, "
+            "(total, part) -> total + part * part)) <= 0.45"
+        ),
+    ),
+    rows=(2_500,) * 60,
+    spark_files=1,
+)
+
+SETS = ItemSets(skew=0.6)
+OVERLAP_3WAY = Case(
+    name="overlap-3way",
+    about="3 items in common, a with b and b with c",
+    feeds=_feeds(a=(("s", SETS),), b=(("s", SETS),), c=(("s", SETS),)),
+    terms=(overlap("a.s", "b.s", 3), overlap("b.s", "c.s", 3)),
+    spark=(
+        _constant_key(
+            b="size(array_intersect(a_s, b_s)) >= 3", c="size(array_intersect(b_s, c_s)) >= 3"
+        ),
+    ),
+    rows=(300,) * 60,
+    spark_files=1,
+)
+
+# A little state first, then batches of files without a row, then of files with one row each.
+EMPTY_BATCH = Case(
+    name="empty-batch",
+    about="a.k = b.k, batches with no row and with one row per stream",
+    feeds=_feeds(a=(("k", KEYS),), b=(("k", KEYS),)),
+    terms=(equal("a.k", "b.k"),),
+    spark=(SparkPlan("equality", ("a_k = b_k",)),),
+    rows=(1_000,) * 10 + (0,) * 20 + (1,) * 20,
+    ours_files=1,
+    spark_files=1,
+    counts_batches=True,
+)
+
+CASES = {
+    case.name: case
+    for case in (
+        EQUALITY_2WAY,
+        EQUALITY_3WAY,
+        EQUALITY_3WAY_TWO_KEYS,
+        BAND_2WAY,
+        DISTANCE_2WAY,
+        OVERLAP_3WAY,
+        EMPTY_BATCH,
+    )
+}

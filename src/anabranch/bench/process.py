@@ -1,0 +1,118 @@
+"""Running one side: start its process, listen to it, and stop it when its time is over."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from anabranch.bench.child import Assignment
+from anabranch.bench.measure import Batch, Run
+from anabranch.bench.reporting import Event, Failed, Finished, Started, parse
+
+STARTUP = 120.0
+"""How long a side may take before it begins to join: a JVM on a busy machine, with room to spare.
+Not counted, since it says nothing about a join."""
+
+FAREWELL = 5.0
+"""How long a side that is through may take to end by itself."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a side ended: what it did, and its error if it had one."""
+
+    run: Run
+    error: str | None = None
+
+
+def run_side(task: Assignment, limit: float, heard: Callable[[Batch], None]) -> Outcome:
+    """Run a side for at most `limit` seconds after it began to join; `heard` gets its batches."""
+    with (
+        tempfile.TemporaryDirectory(prefix="anabranch-bench-", ignore_cleanup_errors=True) as work,
+        open(Path(work) / "stderr", "w+b") as errors,
+    ):
+        # A session of its own, so that the JVM and the Python workers can be stopped together.
+        process = subprocess.Popen(
+            replace(task, work=work).command(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            outcome = _follow(task, process, limit, heard)
+        finally:
+            _stop(process)
+        if outcome.error == LOST:
+            return replace(outcome, error=f"{LOST}; its last line: {_last_line(errors)}")
+        return outcome
+
+
+LOST = "the process ended without a word"
+
+
+def _follow(
+    task: Assignment,
+    process: subprocess.Popen[str],
+    limit: float,
+    heard: Callable[[Batch], None],
+) -> Outcome:
+    """Take events as they come until there is nothing more to wait for."""
+    run = Run(
+        planned=task.chosen.batches(task.files),
+        warm=task.chosen.warm_batches(task.files),
+        batches=(),
+        started=None,
+    )
+    events: queue.Queue[Event | None] = queue.Queue()
+    threading.Thread(target=_read, args=(process.stdout, events), daemon=True).start()
+    deadline = time.time() + STARTUP
+    while True:
+        try:
+            event = events.get(timeout=max(deadline - time.time(), 0.0))
+        except queue.Empty:
+            return Outcome(replace(run, stopped=time.time()))
+        match event:
+            case Started(at):
+                run, deadline = replace(run, started=at), at + limit
+            case Batch():
+                run = replace(run, batches=(*run.batches, event))
+                heard(event)
+            case Finished():
+                return Outcome(run)
+            case Failed(message):
+                return Outcome(replace(run, stopped=time.time()), message)
+            case None:
+                return Outcome(replace(run, stopped=time.time()), LOST)
+
+
+def _read(stream: IO[str] | None, events: queue.Queue[Event | None]) -> None:
+    for line in stream or ():
+        event = parse(line)
+        if event is not None:
+            events.put(event)
+    events.put(None)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End the process and all that it started; killed, because its work is of no more use."""
+    try:
+        process.wait(timeout=FAREWELL if process.poll() is None else 0)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "none"

@@ -1,0 +1,180 @@
+"""What a bench has found, for people (a table) and for programs (one JSON object)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from anabranch.bench.cases import Case
+from anabranch.bench.measure import Summary
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a case: its numbers, and the batch size it had (files per stream)."""
+
+    summary: Summary
+    files: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A case with the sides that were run; a side that was not asked for is None."""
+
+    case: Case
+    ours: Side | None
+    plans: Mapping[str, Side]
+    """Spark's, by the name of the plan."""
+    kernel: Side | None
+
+    @property
+    def spark(self) -> Side | None:
+        """The plan that serves Spark best, so that the comparison is with the best it can do."""
+        return max(self.plans.values(), key=lambda side: side.summary.rate, default=None)
+
+    @property
+    def sides(self) -> dict[str, Side | None]:
+        return {"ours": self.ours, "spark": self.spark, "kernel": self.kernel}
+
+    @property
+    def disagreement(self) -> str | None:
+        """Sides that went through to the end have found the same number of results, or one errs."""
+        found = {
+            name: side.summary.results
+            for name, side in {**self.sides, **self.plans}.items()
+            if side is not None and not side.summary.is_bound and side.summary.error is None
+        }
+        if len(set(found.values())) <= 1:
+            return None
+        return ", ".join(f"{name} found {count:,}" for name, count in found.items())
+
+    @property
+    def failed(self) -> bool:
+        """Whether our side, or the exactness of the answer, is broken. Spark's troubles are not."""
+        mine = (self.ours, self.kernel)
+        broken = any(side is not None and side.summary.error is not None for side in mine)
+        return broken or self.disagreement is not None
+
+
+def ratio(ours: Side | None, other: Side | None) -> tuple[float | None, bool]:
+    """How many times as fast we are, and whether that is only a lower bound.
+
+    A bound of the other side's rate from above is a bound of the ratio from below. Where our own
+    rate is a bound, nothing can be said.
+    """
+    if ours is None or other is None or ours.summary.is_bound or not other.summary.rate:
+        return None, False
+    return ours.summary.rate / other.summary.rate, other.summary.is_bound
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """The object that `--json` prints; README documents its keys."""
+    sides = comparison.sides
+    to_spark, spark_bound = ratio(comparison.ours, comparison.spark)
+    to_kernel, kernel_bound = ratio(comparison.ours, comparison.kernel)
+    case = comparison.case
+    found: dict[str, Any] = {
+        "case": case.name,
+        "about": case.about,
+        "unit": unit_of(case),
+    }
+    for name, side in sides.items():
+        found[name] = side.summary.rate if side else None
+        found[f"{name}_is_bound"] = side.summary.is_bound if side else None
+    found |= {
+        "ratio_to_spark": to_spark,
+        "ratio_to_spark_is_bound": spark_bound,
+        "ratio_to_kernel": to_kernel,
+        "ratio_to_kernel_is_bound": kernel_bound,
+        "batch_seconds": {name: _percentiles(side) for name, side in sides.items()},
+        "peak_state": {name: _peak(side) for name, side in sides.items()},
+        "results": {name: side.summary.results if side else None for name, side in sides.items()},
+        "results_disagree": comparison.disagreement,
+        "batch_files": {name: side.files if side else None for name, side in sides.items()},
+        "batch_rows": {
+            name: max(case.batches(side.files)) if side else None for name, side in sides.items()
+        },
+        "spark_plans": {name: _plan(side) for name, side in comparison.plans.items()},
+        "errors": {name: side.summary.error for name, side in sides.items() if side},
+        "sizes": {
+            "streams": len(case.feeds),
+            "event_seconds": len(case.rows),
+            "rows_per_stream_and_second": max(case.rows),
+            "window_seconds": case.window,
+        },
+        "machine": machine(),
+    }
+    if case.counts_batches:
+        found["batch_kinds"] = {name: side.summary.detail for name, side in sides.items() if side}
+    return found
+
+
+def unit_of(case: Case) -> str:
+    return "batches/s" if case.counts_batches else "rows/s"
+
+
+def machine() -> dict[str, Any]:
+    """Where the numbers come from: the processor, and how many of its cores we may use."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    affinity = getattr(os, "sched_getaffinity", None)
+    return {"cpu": model, "cores": len(affinity(0)) if affinity else os.cpu_count()}
+
+
+def as_table(comparison: Comparison) -> Table:
+    """One row per side; every plan of Spark's has its own."""
+    table = Table(title=f"{comparison.case.name}: {comparison.case.about}", title_justify="left")
+    table.add_column("")
+    for column in (unit_of(comparison.case), "p50 s", "p90 s", "p99 s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("state rows", "MB", "results", "ours is"):
+        table.add_column(column, justify="right")
+    plans = [(f"Spark, {name}", side) for name, side in comparison.plans.items()]
+    for name, side in (("ours", comparison.ours), *plans, ("kernel", comparison.kernel)):
+        if side is not None:
+            times = ratio(comparison.ours, side) if name != "ours" else (None, False)
+            table.add_row(name, *_cells(side, comparison.case, times))
+    return table
+
+
+def _cells(side: Side, case: Case, times: tuple[float | None, bool]) -> list[str]:
+    summary = side.summary
+    rate = f"{'< ' if summary.is_bound else ''}{summary.rate:,.{2 if case.counts_batches else 0}f}"
+    seconds = ["-"] * 3
+    if summary.percentiles:
+        seconds = [f"{value:.2f}" for value in asdict(summary.percentiles).values()]
+    factor, is_bound = times
+    return [
+        rate,
+        *seconds,
+        f"{summary.peak_rows:,}",
+        f"{summary.peak_bytes / 1e6:,.0f}",
+        f"{summary.results:,}",
+        "" if factor is None else f"{'> ' if is_bound else ''}{factor:,.2f}x",
+    ]
+
+
+def _percentiles(side: Side | None) -> dict[str, float] | None:
+    return asdict(side.summary.percentiles) if side and side.summary.percentiles else None
+
+
+def _peak(side: Side | None) -> dict[str, int] | None:
+    if side is None:
+        return None
+    return {"rows": side.summary.peak_rows, "bytes": side.summary.peak_bytes}
+
+
+def _plan(side: Side) -> dict[str, Any]:
+    summary = side.summary
+    return {"rate": summary.rate, "is_bound": summary.is_bound, "error": summary.error}

@@ -1,0 +1,1 @@
+"""The command line: `anabranch demo`, `run`, `explain` and `bench`."""

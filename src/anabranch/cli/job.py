@@ -1,0 +1,81 @@
+"""Carry out a job file: build its query on Spark, then explain it or run it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+import anabranch as ab
+from anabranch.cli.jobfile import Job, read_job
+from anabranch.cli.session import source_frame, spark_session, ui_address
+from anabranch.cli.tables import JobError
+from anabranch.cli.view import follow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def explain_job(path: Path, master: str | None) -> int:
+    """Print what a job would do. Nothing is started and nothing is written."""
+    job = read_job(path)
+    with spark_session(job.name, master or job.master, job.config) as spark:
+        print(build_query(job, spark).explain())
+    return 0
+
+
+def run_job(path: Path, master: str | None, seconds: float | None, console: Console) -> int:
+    """Run a job until its input ends, its time is over or it is interrupted."""
+    job = read_job(path)
+    running = job.running
+    if running is None:
+        raise JobError(
+            f"{job.name} has no [run]; add where results and state go: "
+            '[run] with sink = "out" and checkpoint = "checkpoint"'
+        )
+    with spark_session(job.name, master or job.master, job.config, ui=True) as spark:
+        query = build_query(job, spark)
+        options: dict[str, Any] = dict(running.options)
+        if running.late is not None:
+            options["late"] = ab.parquet_sink(running.late)
+        run = query.start(ab.parquet_sink(running.sink), checkpoint=running.checkpoint, **options)
+        console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
+        end = None if seconds is None else time.monotonic() + seconds
+        try:
+            follow(run, console, job.name, lambda: end is not None and time.monotonic() > end)
+        except KeyboardInterrupt:
+            console.print("Stopping; the same command goes on from here.")
+        finally:
+            run.stop()
+        if run.exception is not None:
+            raise run.exception
+        summarize(run, running.sink, console)
+    return 0
+
+
+def build_query(job: Job, spark: SparkSession) -> ab.Query:
+    """The query that a job file describes, on streaming frames."""
+    streams = []
+    for source in job.streams:
+        options = {} if source.lateness is None else {"lateness": source.lateness}
+        frame = source_frame(spark, source)
+        streams.append(
+            ab.stream(source.name, frame, time=source.time, window=source.window, **options)
+        )
+    return ab.join(*streams).on(*job.on).select(*job.select)
+
+
+def summarize(run: ab.Run, sink: str, console: Console) -> None:
+    """Say what came of it, and the likeliest reason where nothing did."""
+    progress = run.progress
+    rows = sum(stream["arrived"] for stream in progress["streams"].values())
+    late = sum(stream["late"] for stream in progress["streams"].values())
+    console.print(
+        f"{progress['batches']:,} batches, {rows:,} rows ({late:,} of them late), "
+        f"{progress['results_total']:,} results in {sink}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(run.diagnose().sentence, highlight=False)

@@ -1,0 +1,119 @@
+"""The `anabranch` command: reads its arguments, and turns errors into sentences and exit codes.
+
+Exit codes: 0, all went well; 1, the demo disagreed with its reference; 2, the command, the job
+file or the query is wrong, or the run failed in a way that Anabranch knows; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+
+from anabranch.bench import main as bench
+from anabranch.errors import AnabranchError
+
+EPILOG = """\
+examples:
+  anabranch demo                         three live feeds, joined and checked, in half a minute
+  anabranch explain examples/correlate.toml
+  anabranch run examples/correlate.toml
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except AnabranchError as error:
+        print(f"anabranch: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("anabranch: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="anabranch",
+        description="Exact joins of many windowed streams on Spark.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"anabranch {_version()}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="join three live feeds and check the results")
+    demo.add_argument("--seconds", type=_seconds, default=30.0, help="of live data (30)")
+    demo.add_argument("--seed", type=int, default=1, help="of the feeds (1)")
+    demo.add_argument("--master", default="local[2]", help="Spark master (local[2])")
+    demo.set_defaults(command=_demo)
+
+    run = commands.add_parser("run", help="run a job file")
+    _add_job(run)
+    run.add_argument("--seconds", type=_seconds, help="stop after this long")
+    run.set_defaults(command=_run)
+
+    explain = commands.add_parser("explain", help="say what a job file would do, and stop")
+    _add_job(explain)
+    explain.set_defaults(command=_explain)
+
+    measure = commands.add_parser("bench", help="measure against Spark's own joins")
+    bench.add_arguments(measure)
+    measure.set_defaults(command=bench.run)
+    return parser
+
+
+def _add_job(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", type=Path, metavar="JOB.toml")
+    parser.add_argument("--master", help="Spark master, instead of the job file's")
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    # Written so that NaN, too, is refused.
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return seconds
+
+
+def _version() -> str:
+    try:
+        return metadata.version("anabranch")
+    except metadata.PackageNotFoundError:
+        return "(not installed: running from a source tree)"
+
+
+# A command is imported when it is called: `--help` must not wait for Spark's client library.
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from anabranch.cli.demo import demo
+
+    return demo(arguments.seconds, arguments.seed, arguments.master, Console())
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from anabranch.cli.job import run_job
+
+    return run_job(arguments.job, arguments.master, arguments.seconds, Console())
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from anabranch.cli.job import explain_job
+
+    return explain_job(arguments.job, arguments.master)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

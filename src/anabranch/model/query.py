@@ -1,0 +1,88 @@
+"""The compiled query: what every other part works from. Plain, frozen, picklable data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from anabranch.model.terms import Kind
+
+TIME = "#time"
+"""The stored column that holds a row's event time, in microseconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One input of the join. Durations are in microseconds."""
+
+    name: str
+    time: str
+    window: int
+    lateness: int
+    idle: int
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """A column kept in a stream's segments: plain, or computed once when the row arrives."""
+
+    name: str
+    sql: str
+    type: str
+    """Its type, as Spark writes types in JSON."""
+
+    @property
+    def is_map(self) -> bool:
+        kind = json.loads(self.type)
+        return isinstance(kind, dict) and kind["type"] == "map"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A stored column of one stream, by the stream's position."""
+
+    stream: int
+    column: str
+
+
+@dataclass(frozen=True)
+class Term:
+    """One conjunct of the condition, bound to stored columns."""
+
+    text: str
+    kind: Kind
+    operands: tuple[Operand, ...]
+
+    @property
+    def streams(self) -> frozenset[int]:
+        return frozenset(operand.stream for operand in self.operands)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the result that is a stored column of one stream."""
+
+    name: str
+    operand: Operand
+
+
+@dataclass(frozen=True)
+class Query:
+    """Streams, the terms between them, and what is stored and put out.
+
+    `key` names, for each stream, the stored 64-bit column that is equal on all streams in every
+    result (the equality that spans them all), or is None where there is none.
+    """
+
+    streams: tuple[Stream, ...]
+    stored: tuple[tuple[StoredColumn, ...], ...]
+    filters: tuple[tuple[str, ...], ...]
+    terms: tuple[Term, ...]
+    outputs: tuple[Output, ...]
+    key: tuple[str, ...] | None = None
+    key_terms: tuple[int, ...] = ()
+    """Positions of the terms that an exact key already decides."""
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        return tuple(stream.window for stream in self.streams)

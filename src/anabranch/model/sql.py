@@ -1,0 +1,251 @@
+"""SQL conditions, taken apart: what each conjunct is, and which stream each part belongs to.
+
+A condition is split into conjuncts. One that touches a single stream is a filter; equalities,
+comparisons and `abs(a.x - b.x) <= c` between two streams become the terms that have an index;
+what is left becomes an expression over operands, each of which belongs to one stream and is
+computed by Spark when the row arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from anabranch.errors import QueryError
+from anabranch.model.terms import Band, Equal, Expression, Interval, Kind, Request
+
+DIALECT = "spark"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A condition on the rows of one stream alone."""
+
+    text: str
+    stream: int
+    sql: str
+
+
+@dataclass(frozen=True)
+class Spanning:
+    """SQL over several streams, with its single-stream parts taken out as operands c0, c1, …"""
+
+    text: str
+    node: exp.Expression
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The streams that SQL may name."""
+
+    names: tuple[str, ...]
+
+    def parse(self, text: str) -> exp.Expression:
+        """Parse one SQL expression in Spark's dialect."""
+        try:
+            node = sqlglot.parse_one(text, read=DIALECT)
+        except sqlglot.errors.SqlglotError as error:
+            reason = str(error).splitlines()[0]
+            raise QueryError(f'"{text}" is not a SQL expression: {reason}') from error
+        if node.find(exp.Query, exp.AggFunc, exp.Window):
+            raise QueryError(
+                f'"{text}" has a subquery, an aggregate or a window function; '
+                "write an expression over single rows"
+            )
+        for call in node.find_all(exp.Func):
+            if call.key in _UNSTABLE or call.name.lower() in _UNSTABLE:
+                raise QueryError(
+                    f'"{text}" calls {call.sql(dialect=DIALECT)}, whose value changes between '
+                    "calls; results could then not be repeated after a failure"
+                )
+        return node
+
+    def streams(self, node: exp.Expression, text: str) -> frozenset[int]:
+        """The positions of the streams that an expression touches."""
+        return frozenset(self._stream(column, text) for column in node.find_all(exp.Column))
+
+    def _stream(self, column: exp.Column, text: str) -> int:
+        parts = [part.name for part in column.parts]
+        lowered = [name.lower() for name in self.names]
+        if len(parts) < 2 or parts[0].lower() not in lowered:
+            known = ", ".join(self.names)
+            hint = f"{self.names[0]}.{parts[-1]}"
+            raise QueryError(
+                f'"{text}" names {".".join(parts)}, which is of no stream: '
+                f"write stream.column, like {hint} (streams: {known})"
+            )
+        return lowered.index(parts[0].lower())
+
+    def operand(self, text: str) -> tuple[int, exp.Expression]:
+        """An operand: an expression over exactly one stream."""
+        node = self.parse(text)
+        streams = self.streams(node, text)
+        if len(streams) != 1:
+            raise QueryError(
+                f'"{text}" touches {len(streams)} streams; '
+                "an operand is written over the columns of one, like orders.price"
+            )
+        return next(iter(streams)), node
+
+    def condition(self, text: str) -> list[Filter | Request | Spanning]:
+        """A condition as its filters, indexed terms and remaining expressions."""
+        pieces: list[Filter | Request | Spanning] = []
+        for node in _conjuncts(self.parse(text)):
+            streams = self.streams(node, text)
+            sql = node.sql(dialect=DIALECT)
+            if not streams:
+                raise QueryError(f'"{sql}" names no column: it is the same for every row')
+            if len(streams) == 1:
+                pieces.append(Filter(sql, next(iter(streams)), sql))
+            else:
+                pieces.append(self._indexed(node, sql) or self.spanning(node, sql))
+        return _intervals(pieces)
+
+    def _indexed(self, node: exp.Expression, text: str) -> Request | None:
+        if not isinstance(node, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+            return None
+        left, right = node.left.unnest(), node.right.unnest()
+        if isinstance(node, exp.GT | exp.GTE):
+            left, right = right, left
+        strict = isinstance(node, exp.LT | exp.GT)
+        if not isinstance(node, exp.EQ):
+            banded = self._band(left, right, strict=strict, text=text)
+            if banded:
+                return banded
+        if not self._apart(left, right, text):
+            return None
+        operands = (left.sql(dialect=DIALECT), right.sql(dialect=DIALECT))
+        kind: Kind = Equal() if isinstance(node, exp.EQ) else Interval(False, True, False, strict)
+        return Request(text, kind, operands)
+
+    def _band(
+        self, left: exp.Expression, right: exp.Expression, *, strict: bool, text: str
+    ) -> Request | None:
+        """`abs(a.x - b.x) <= number`."""
+        if not isinstance(left, exp.Abs) or not isinstance(right, exp.Literal):
+            return None
+        gap = left.this.unnest()
+        if right.is_string or not isinstance(gap, exp.Sub):
+            return None
+        a, b = gap.left.unnest(), gap.right.unnest()
+        if not self._apart(a, b, text):
+            return None
+        operands = (a.sql(dialect=DIALECT), b.sql(dialect=DIALECT))
+        return Request(text, Band(float(right.name), strict), operands)
+
+    def _apart(self, left: exp.Expression, right: exp.Expression, text: str) -> bool:
+        """Whether each side belongs to one stream, and to different ones."""
+        a, b = self.streams(left, text), self.streams(right, text)
+        return len(a) == 1 and len(b) == 1 and a != b
+
+    def spanning(self, node: exp.Expression, text: str) -> Spanning:
+        """Take the largest single-stream parts out of an expression, as operands."""
+        operands: list[str] = []
+
+        def replace(part: exp.Expression) -> exp.Expression:
+            if not isinstance(part, exp.Condition) or isinstance(part, exp.Literal):
+                return part
+            if len(self.streams(part, text)) != 1 or isinstance(part, exp.Boolean):
+                return part
+            sql = part.sql(dialect=DIALECT)
+            if sql not in operands:
+                operands.append(sql)
+            return exp.column(f"c{operands.index(sql)}")
+
+        return Spanning(text, _outermost(node.copy(), replace), tuple(operands))
+
+
+def _outermost(
+    node: exp.Expression, replace: Callable[[exp.Expression], exp.Expression]
+) -> exp.Expression:
+    """Replace from the top down, and do not enter what was replaced."""
+    replaced = replace(node)
+    if replaced is not node:
+        return replaced
+    for child in list(node.iter_expressions()):
+        new = _outermost(child, replace)
+        if new is not child:
+            child.replace(new)
+    return node
+
+
+def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        return _conjuncts(node.left) + _conjuncts(node.right)
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        value, low, high = node.this, node.args["low"], node.args["high"]
+        return [exp.GTE(this=value.copy(), expression=low), exp.LTE(this=value, expression=high)]
+    return [node]
+
+
+def _intervals(
+    pieces: Sequence[Filter | Request | Spanning],
+) -> list[Filter | Request | Spanning]:
+    """Join a lower and an upper bound on the same value, given by one other stream."""
+    joined: list[Filter | Request | Spanning] = []
+    for piece in pieces:
+        partner = next((p for p in joined if _completes(p, piece)), None)
+        if partner is None:
+            joined.append(piece)
+            continue
+        assert isinstance(partner, Request)
+        assert isinstance(piece, Request)
+        # One of them has the common value on the greater side: its other side is the lower bound.
+        above, below = (partner, piece) if partner.operands[1] == piece.operands[0] else (piece, partner)
+        kind = Interval(True, True, above.kind.high_strict, below.kind.high_strict)  # type: ignore[union-attr]
+        operands = (below.operands[0], above.operands[0], below.operands[1])
+        joined[joined.index(partner)] = Request(
+            f"{partner.text} AND {piece.text}", kind, operands
+        )
+    return joined
+
+
+def _completes(first: Filter | Request | Spanning, second: Filter | Request | Spanning) -> bool:
+    """Whether `x <= high` meets `low <= x`, with both bounds of the same stream."""
+    if not isinstance(first, Request) or not isinstance(second, Request):
+        return False
+    for request in (first, second):
+        if not isinstance(request.kind, Interval) or request.kind.has_low:
+            return False
+    if first.operands[1] == second.operands[0]:
+        low, high = first.operands[0], second.operands[1]
+    elif second.operands[1] == first.operands[0]:
+        low, high = second.operands[0], first.operands[1]
+    else:
+        return False
+    return _table(low) == _table(high)
+
+
+def _table(operand: str) -> str:
+    """The stream of an operand's first column."""
+    column = sqlglot.parse_one(operand, read=DIALECT).find(exp.Column)
+    assert column is not None
+    return column.parts[0].name.lower()
+
+
+_UNSTABLE = frozenset(
+    ("rand", "randn", "random", "uuid", "current_timestamp", "now", "current_date", "shuffle")
+    + ("currenttimestamp", "currentdate", "unix_timestamp", "monotonically_increasing_id")
+)
+
+_PORTABLE = (
+    exp.Column | exp.Identifier | exp.Literal | exp.Boolean | exp.Null | exp.Paren
+    | exp.And | exp.Or | exp.Not | exp.Is | exp.In | exp.Between
+    | exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE | exp.NullSafeEQ
+    | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg | exp.Abs
+    | exp.Case | exp.If | exp.Coalesce | exp.Greatest | exp.Least
+    | exp.Interval | exp.Var | exp.Sqrt
+)  # fmt: skip
+"""What Spark and DuckDB mean the same by, on operands that Spark has computed."""
+
+
+def to_duckdb(spanning: Spanning) -> Expression | None:
+    """The expression in DuckDB's dialect; None where the two might differ, and Spark decides."""
+    if not all(isinstance(node, _PORTABLE) for node in spanning.node.walk()):
+        return None
+    return Expression(spanning.node.sql(dialect="duckdb"))

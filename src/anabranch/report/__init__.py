@@ -1,0 +1,1 @@
+"""What a run says about itself: progress as plain numbers, and a diagnosis in plain words."""

@@ -1,0 +1,1 @@
+"""Which host keeps and joins what. Decisions on plain data; a runtime carries them out."""

@@ -1,0 +1,1 @@
+"""The runtime on Spark: the only package that imports pyspark."""

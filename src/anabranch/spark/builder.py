@@ -1,0 +1,213 @@
+"""Writing a query: `ab.join(...).on(...).select(...)`, then explain, to_df or start."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from sqlglot import exp
+
+from anabranch.errors import QueryError
+from anabranch.model.duration import microseconds
+from anabranch.model.query import Query, StoredColumn
+from anabranch.model.terms import Match, Request
+from anabranch.report.explanation import explanation
+from anabranch.routing.strategies import router_for
+from anabranch.spark.analysis import Analysis, Compiled
+from anabranch.spark.envelope import Envelope, tagged_union
+from anabranch.spark.inputs import Input
+from anabranch.spark.run import Run
+from anabranch.spark.runtime import Runtime
+from anabranch.spark.sinks import Sink
+from anabranch.state.store import Store
+
+FEWEST, MOST = 2, 9
+AVAILABLE_NOW = "available now"
+
+
+def join(*streams: Input) -> Joined:
+    """Join two to nine streams; give the condition with `.on(...)`."""
+    for source in streams:
+        if not isinstance(source, Input):
+            raise QueryError(f"join takes streams made by ab.stream(...), not {source!r}")
+    if not FEWEST <= len(streams) <= MOST:
+        raise QueryError(f"a join takes {FEWEST} to {MOST} streams, not {len(streams)}")
+    names = [source.name.lower() for source in streams]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise QueryError(
+            f"several streams are named {', '.join(repeated)}; give each a name of its own "
+            "(the same DataFrame may be used twice)"
+        )
+    return Joined(streams)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Streams that wait for their condition."""
+
+    inputs: tuple[Input, ...]
+
+    def on(self, *terms: str | Request) -> JoinQuery:
+        """The condition: all of these terms hold. SQL text, or `ab.within` and the like."""
+        if not terms:
+            raise QueryError('on takes at least one term, like on("orders.id = clicks.order_id")')
+        return JoinQuery(self.inputs, terms)
+
+
+@dataclass(frozen=True)
+class JoinQuery:
+    """A join with its condition. Wrong terms and columns are refused as soon as it is written."""
+
+    inputs: tuple[Input, ...]
+    terms: tuple[str | Request, ...]
+    selected: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        analysis = Analysis(self.inputs)
+        for term in self.terms:
+            analysis.add(term)
+        object.__setattr__(self, "compiled", analysis.compile(self.selected))
+
+    compiled: Compiled = None  # type: ignore[assignment]
+
+    def select(self, *columns: str) -> JoinQuery:
+        """The columns of the result, as SQL: "orders.id AS order_id", "clicks.*"."""
+        if not columns:
+            raise QueryError('select takes at least one column, like select("orders.id")')
+        return JoinQuery(self.inputs, self.terms, columns)
+
+    def explain(self, strategy: str = "auto", hosts: int | None = None) -> str:
+        """What the query will do, and why; nothing runs."""
+        router = router_for(self.compiled.query, strategy, hosts or self._slots())
+        return explanation(
+            self.compiled.query,
+            router.name,
+            strategy,
+            dict(router.snapshot()),
+            self.compiled.finish.filters,
+        )
+
+    def to_df(self, strategy: str = "auto", scratch: str | None = None) -> DataFrame:
+        """The whole answer over static inputs, as a DataFrame.
+
+        Rows are first written as segments under `scratch` (a directory that all workers reach;
+        a temporary one by default), which is deleted when this process ends.
+        """
+        streaming = [source.name for source in self.inputs if source.frame.isStreaming]
+        if streaming:
+            raise QueryError(
+                f"to_df takes static inputs, and {', '.join(streaming)} is a stream: use start(...)"
+            )
+        directory = tempfile.mkdtemp(prefix="anabranch-", dir=scratch)
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        return self._runtime(Store.at(directory), strategy, None, _no_sink, None).bounded_answer()
+
+    def start(
+        self,
+        sink: Sink,
+        *,
+        checkpoint: str,
+        strategy: str = "auto",
+        hosts: int | None = None,
+        trigger: str = "1 second",
+        late: Sink | None = None,
+    ) -> Run:
+        """Run in the background, delivering each result once, and surviving failures.
+
+        `checkpoint` is a directory of this query's own, which driver and workers reach. `trigger`
+        is the interval between batches, or "available now": take all there is, then end. `late`
+        is a sink for rows that came too late or without a time.
+        """
+        if not callable(sink) or not (late is None or callable(late)):
+            raise QueryError("a sink is ab.parquet_sink(path), or a function (DataFrame, batch id)")
+        when = _trigger(trigger)
+        store = Store.at(str(checkpoint))
+        runtime = self._runtime(store, strategy, hosts, sink, late)
+        run = Run(runtime)
+        union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
+        if union is None:
+            run.drive_bounded()
+        else:
+            run.drive(union, f"{str(checkpoint).rstrip('/')}/spark", when)
+        return run
+
+    # -- behind the surface ------------------------------------------------------------------
+
+    def _slots(self) -> int:
+        return int(self.inputs[0].frame.sparkSession.sparkContext.defaultParallelism)
+
+    def _runtime(
+        self, store: Store, strategy: str, hosts: int | None, sink: Sink, late: Sink | None
+    ) -> Runtime:
+        slots = self._slots()
+        query = self.compiled.query
+        router = router_for(query, strategy, hosts if hosts is not None else slots)
+        carried = self._with_every_column() if late is not None else query
+        static = tagged_union(carried, Envelope.of(carried), self.inputs, streaming=False)
+        store.claim(self.description())
+        return Runtime(
+            self.inputs[0].frame.sparkSession,
+            self.compiled,
+            carried,
+            store,
+            router,
+            sink,
+            late,
+            static,
+            tuple(i for i, source in enumerate(self.inputs) if not source.frame.isStreaming),
+            slots,
+        )
+
+    def _with_every_column(self) -> Query:
+        """The query with all columns of every stream stored: what a late sink is shown."""
+        query = self.compiled.query
+        stored = []
+        for source, columns in zip(self.inputs, query.stored, strict=True):
+            known = {column.name for column in columns}
+            extra = [
+                StoredColumn(
+                    field.name,
+                    exp.column(field.name, table=source.name, quoted=True).sql(dialect="spark"),
+                    field.dataType.json(),
+                )
+                for field in source.frame.schema
+                if field.name not in known
+            ]
+            stored.append((*columns, *extra))
+        return replace(query, stored=tuple(stored))
+
+    def description(self) -> dict[str, Any]:
+        """What a checkpoint must agree on. A function is known by its name: it may be mended."""
+        query = self.compiled.query
+        return {
+            "streams": [
+                {"name": s.name, "time": s.time, "window": s.window} for s in query.streams
+            ],
+            "terms": [_described(term) for term in self.terms],
+            "stored": [[[c.name, c.sql, c.type] for c in stored] for stored in query.stored],
+            "key": query.key,
+        }
+
+
+def _no_sink(frame: DataFrame, batch: int) -> None:
+    raise AssertionError("the answer of to_df goes to its caller")
+
+
+def _described(term: str | Request) -> str:
+    if isinstance(term, Request) and not isinstance(term.kind, Match):
+        return f"{term.text} {term.kind}"
+    return term if isinstance(term, str) else term.text
+
+
+def _trigger(text: str) -> dict[str, Any]:
+    if not isinstance(text, str) or not text.strip():
+        raise QueryError(f'trigger is {text!r}; write an interval like "1 second", or "{AVAILABLE_NOW}"')
+    if re.sub(r"[\s_-]+", " ", text.strip().lower()) == AVAILABLE_NOW:
+        return {"availableNow": True}
+    return {"processingTime": f"{microseconds(text, 'trigger') // 1000} milliseconds"}

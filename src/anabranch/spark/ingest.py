@@ -1,0 +1,170 @@
+"""Ingest: one pass over a batch, which writes its rows as segments and says what it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from anabranch.kernel.block import Block, build
+from anabranch.model.query import TIME, Query
+from anabranch.model.terms import Expression
+from anabranch.spark.envelope import KEEP, STREAM, Envelope
+from anabranch.spark.tasks import UNTIMED
+from anabranch.state.segment import SegmentRef
+from anabranch.state.store import Store
+
+SEGMENT_ROWS = 1 << 20
+SEGMENT_BYTES = 256 << 20
+
+
+@dataclass
+class Ingested:
+    """What became of the rows of one stream in one batch."""
+
+    arrived: int = 0
+    filtered: int = 0
+    null_time: int = 0
+    null_key: int = 0
+    late: int = 0
+    greatest: int | None = None
+    segments: list[SegmentRef] = field(default_factory=list)
+    late_segments: list[SegmentRef] = field(default_factory=list)
+
+    def add(self, other: Ingested) -> None:
+        for name in ("arrived", "filtered", "null_time", "null_key", "late"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        if other.greatest is not None:
+            self.greatest = max(other.greatest, other.greatest if self.greatest is None else self.greatest)
+        self.segments += other.segments
+        self.late_segments += other.late_segments
+
+    def to_json(self, stream: int) -> str:
+        return json.dumps({"stream": stream, **asdict(self)})
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Ingested:
+        refs = {
+            name: [SegmentRef(**ref) for ref in data.pop(name)]
+            for name in ("segments", "late_segments")
+        }
+        return Ingested(**data, **refs)
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """Runs in Spark's Python workers: rows in, segments written, one description a stream out."""
+
+    query: Query
+    envelope: Envelope
+    store: Store
+    batch: int
+    watermark: int | None
+    keep_late: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = [Ingested() for _ in self.query.streams]
+        waiting: list[list[pa.Table]] = [[] for _ in self.query.streams]
+        for batch in batches:
+            for stream, rows in self.envelope.unpack(batch):
+                timely = self._sorted_out(stream, rows, counts[stream])
+                if timely.num_rows:
+                    waiting[stream].append(timely)
+                if _is_full(waiting[stream]):
+                    self._write(stream, waiting[stream], counts[stream])
+        for stream, tables in enumerate(waiting):
+            self._write(stream, tables, counts[stream])
+        described = [count.to_json(stream) for stream, count in enumerate(counts) if count.arrived]
+        yield pa.RecordBatch.from_arrays([pa.array(described, pa.string())], ["ingested"])
+
+    def _sorted_out(self, stream: int, rows: pa.Table, count: Ingested) -> pa.Table:
+        """Set aside rows without a time, rows that are late, and rows that can match nothing."""
+        count.arrived += rows.num_rows
+        times = rows.column(TIME)
+        untimed = times.null_count
+        if untimed:
+            count.null_time += untimed
+            self._set_aside(stream, rows.filter(pc.is_null(times)), count)
+            rows = rows.filter(pc.is_valid(times))
+            times = rows.column(TIME)
+        if self.watermark is not None and rows.num_rows:
+            timely = pc.greater_equal(times, self.watermark)
+            late = rows.num_rows - int(pc.sum(timely).as_py() or 0)
+            if late:
+                count.late += late
+                self._set_aside(stream, rows.filter(pc.invert(timely)), count)
+                rows = rows.filter(timely)
+        if rows.num_rows:
+            greatest = int(pc.max(rows.column(TIME)).as_py())
+            count.greatest = greatest if count.greatest is None else max(count.greatest, greatest)
+        before = rows.num_rows
+        for name in _never_null(self.query, stream):
+            if rows.column(name).null_count:
+                rows = rows.filter(pc.is_valid(rows.column(name)))
+        count.null_key += before - rows.num_rows
+        return rows
+
+    def _set_aside(self, stream: int, rows: pa.Table, count: Ingested) -> None:
+        if self.keep_late and rows.num_rows:
+            names = [name for name in rows.column_names if name != TIME]
+            columns = {name: rows.column(name).combine_chunks() for name in names}
+            times = pc.fill_null(rows.column(TIME), UNTIMED)
+            block = Block(columns, times.to_numpy(), {})
+            count.late_segments.append(self.store.add(self.batch, stream, block, "late"))
+
+    def _write(self, stream: int, tables: list[pa.Table], count: Ingested) -> None:
+        if tables:
+            block = build(self.query, stream, pa.concat_tables(tables))
+            count.segments.append(self.store.add(self.batch, stream, block))
+            tables.clear()
+
+
+def _is_full(tables: list[pa.Table]) -> bool:
+    return bool(tables) and (
+        sum(table.num_rows for table in tables) >= SEGMENT_ROWS
+        or sum(table.nbytes for table in tables) >= SEGMENT_BYTES
+    )
+
+
+def _never_null(query: Query, stream: int) -> list[str]:
+    """Columns in which a null means that the row matches nothing. SQL expressions may like nulls."""
+    return sorted(
+        {
+            operand.column
+            for term in query.terms
+            if not isinstance(term.kind, Expression)
+            for operand in term.operands
+            if operand.stream == stream
+        }
+    )
+
+
+def ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
+    """Run the one pass over a batch; what comes back are descriptions, never rows."""
+    streams = range(len(task.query.streams))
+    counts = [Ingested() for _ in streams]
+    observation = None
+    if any(task.query.filters):
+        observation = Observation()
+        dropped = [
+            F.count_if((F.col(STREAM) == stream) & ~F.col(KEEP)).alias(f"d{stream}")
+            for stream in streams
+        ]
+        frame = frame.observe(observation, *dropped).filter(F.col(KEEP)).drop(KEEP)
+    # coalesce: a Python task costs more to start than to feed, so no more of them than slots.
+    described = frame.coalesce(tasks).mapInArrow(task, "ingested string")  # type: ignore[arg-type]
+    for row in described.collect():
+        data = json.loads(row["ingested"])
+        counts[data.pop("stream")].add(Ingested.from_dict(data))
+    if observation is not None:
+        observed = observation.get
+        for stream in streams:
+            counts[stream].filtered = observed[f"d{stream}"]
+            counts[stream].arrived += observed[f"d{stream}"]
+    return counts

@@ -1,0 +1,96 @@
+"""Files under the checkpoint, on any file system that pyarrow reaches.
+
+A local file is mapped into memory; of a remote one, each machine keeps a copy that it maps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+
+@dataclass(frozen=True)
+class Files:
+    """A root directory, by path or URI; picklable, so that tasks can open the same root."""
+
+    root: str
+
+    def write(self, path: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
+        """Write a whole file, or nothing: readers never see a part of it."""
+        system, base = self._resolve()
+        target = f"{base}/{path}"
+        if not isinstance(system, fs.LocalFileSystem):
+            system.create_dir(os.path.dirname(target), recursive=True)
+            with system.open_output_stream(target) as stream:
+                stream.write(data)
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        temporary = f"{target}.{uuid.uuid4().hex}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, target)
+
+    def map(self, path: str) -> pa.Buffer:
+        """The bytes of a file, mapped and not read. FileNotFoundError where there is none."""
+        system, base = self._resolve()
+        source = f"{base}/{path}"
+        if isinstance(system, fs.LocalFileSystem):
+            return _mapped(source)
+        name = hashlib.sha256(f"{self.root}/{path}".encode()).hexdigest()
+        copy = Path(tempfile.gettempdir()) / "anabranch-segments" / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            temporary = copy.with_suffix(f".{uuid.uuid4().hex}.tmp")
+            with system.open_input_file(source) as remote:
+                temporary.write_bytes(remote.read())
+            temporary.replace(copy)
+        return _mapped(str(copy))
+
+    def read(self, path: str) -> bytes:
+        system, base = self._resolve()
+        with system.open_input_file(f"{base}/{path}") as file:
+            return bytes(file.read())
+
+    def names(self, directory: str = "") -> list[str]:
+        """Paths of the files below a directory, relative to the root; empty if there is none."""
+        system, base = self._resolve()
+        selector = fs.FileSelector(
+            f"{base}/{directory}".rstrip("/"), recursive=True, allow_not_found=True
+        )
+        infos = system.get_file_info(selector)
+        return sorted(
+            info.path[len(base) + 1 :] for info in infos if info.type == fs.FileType.File
+        )
+
+    def delete(self, path: str) -> None:
+        """Delete a file; it may be gone already."""
+        system, base = self._resolve()
+        try:
+            system.delete_file(f"{base}/{path}")
+        except FileNotFoundError:
+            pass
+
+    def _resolve(self) -> tuple[fs.FileSystem, str]:
+        if "://" in self.root:
+            # Spark says s3a where everybody else says s3.
+            system, base = fs.FileSystem.from_uri(self.root.replace("s3a://", "s3://", 1))
+        else:
+            system, base = fs.LocalFileSystem(), os.path.abspath(self.root)
+        return system, base.rstrip("/")
+
+
+def _mapped(path: str) -> pa.Buffer:
+    if not os.path.getsize(path):
+        return pa.py_buffer(b"")  # an empty file cannot be mapped
+    with pa.memory_map(path) as file:
+        return file.read_buffer()
