@@ -63,8 +63,8 @@ def test_a_job_is_read_with_paths_relative_to_its_file() -> None:
     orders, clicks = job().streams
     assert orders.path == "/jobs/data/orders"
     assert orders.options == {"maxFilesPerTrigger": "1", "multiLine": "true"}
-    assert (orders.window, orders.lateness) == ("10 minutes", "30 seconds")
-    assert (clicks.path, clicks.schema, clicks.lateness) == (None, None, None)
+    assert (orders.window, orders.slack) == ("10 minutes", {"lateness": "30 seconds"})
+    assert (clicks.path, clicks.schema, clicks.slack) == (None, None, {})
     assert clicks.sql[0] == "value AS id"
 
 
@@ -121,7 +121,7 @@ def test_a_job_without_run_can_still_be_explained() -> None:
             "colour = 2",
             (
                 "job.toml: [run]: unknown key colour; "
-                "known: late, strategy, hosts, trigger, sink, checkpoint"
+                "known: late, trigger, sink, checkpoint, strategy, hosts"
             ),
         ),
         (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from anabranch.cli.view import History, follow, line, panel
+from anabranch.cli.view import History, clock_time, follow, line, panel
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC).timestamp()
 
@@ -108,6 +108,10 @@ def test_the_panel_shows_rates_times_matches_state_and_watermark() -> None:
         assert part in text
 
 
+def test_a_time_beyond_the_calendar_is_shown_as_it_is() -> None:
+    assert clock_time("9e18 µs since 1970", NOON) == "9e18 µs since 1970"
+
+
 def test_the_panel_is_drawn_before_the_first_batch() -> None:
     text = drawn(history(0))
     assert "waiting for the first batch" in text
@@ -121,8 +125,8 @@ class Played:
         self._rest: Iterator[int] = iter(batches)
         self.progress: Mapping[str, Any] = progress(0)
 
-    def await_termination(self, timeout_seconds: float | None = None) -> bool:
-        assert timeout_seconds is not None
+    def await_termination(self, timeout: float | None = None, /) -> bool:
+        assert timeout is not None
         following = next(self._rest, None)
         if following is not None:
             self.progress = progress(following, rows=10)

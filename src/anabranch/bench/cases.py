@@ -135,6 +135,7 @@ EQUALITY_3WAY_TWO_KEYS = Case(
 # 20,000 rows a second over a range of a million: a band of 25 on either side finds as many
 # partners for a row as the equality cases do, 20 in the other window.
 NUMBERS = Numbers(1_000_000.0)
+BUCKET_LOW, BUCKET_HIGH = "floor((b_x - 25) / 100)", "floor((b_x + 25) / 100)"
 BAND_2WAY = Case(
     name="band-2way",
     about="abs(a.x - b.x) <= 25",
@@ -149,10 +150,7 @@ BAND_2WAY = Case(
                 # the band meets in exactly one. Buckets of four times the band: 1.5 copies of a
                 # row on average, where buckets as wide as the band would make three.
                 "a": ("floor(a_x / 100) AS a_bucket",),
-                "b": (
-                    "explode(sequence(floor((b_x - 25) / 100), floor((b_x + 25) / 100)))"
-                    " AS b_bucket",
-                ),
+                "b": (f"explode(sequence({BUCKET_LOW}, {BUCKET_HIGH})) AS b_bucket",),
             },
         ),
         _constant_key(b="abs(a_x - b_x) <= 25"),

@@ -6,15 +6,20 @@ has compiled, cached or left on the heap.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from anabranch.bench.cases import CASES, Case
 from anabranch.bench.reporting import Reporter
 
 OURS, SPARK, KERNEL = SIDES = ("ours", "spark", "kernel")
+MODULES = {
+    OURS: "anabranch.bench.our_side",
+    SPARK: "anabranch.bench.spark_side",
+    KERNEL: "anabranch.bench.kernel_side",
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Assignment:
 
     @property
     def chosen(self) -> Case:
+        """The case, at the size that was asked for."""
         case = CASES[self.case]
         return case.quick() if self.quick else case
 
@@ -39,27 +45,13 @@ class Assignment:
         return [sys.executable, "-m", "anabranch.bench.child", json.dumps(asdict(self))]
 
 
-def run(task: Assignment, to: Reporter) -> None:
-    """Import what the side needs, and only that: the kernel side must work without a JVM."""
-    case, data, work = task.chosen, Path(task.data), Path(task.work)
-    if task.side == KERNEL:
-        from anabranch.bench import kernel_side
-
-        kernel_side.run(case, data, task.files, to)
-    elif task.side == SPARK:
-        from anabranch.bench import spark_side
-
-        spark_side.run(case, case.spark[task.plan], data, task.files, work, to)
-    else:
-        from anabranch.bench import our_side
-
-        our_side.run(case, data, task.files, work, to)
-
-
 def main() -> int:
+    """Run the assignment that is the one argument, and report to standard output."""
     to = Reporter(sys.stdout)
     try:
-        run(Assignment(**json.loads(sys.argv[1])), to)
+        task = Assignment(**json.loads(sys.argv[1]))
+        # Imported by name: a side loads what it needs itself, and nothing of the other two.
+        importlib.import_module(MODULES[task.side]).run(task, to)
     except Exception as error:  # whatever it is, the bench must hear of it before this process ends
         to.fail(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         raise

@@ -29,6 +29,7 @@ SECOND = 1_000_000
 
 
 def default_directory() -> Path:
+    """Under the system's directory for temporary files, so that it does not pile up for ever."""
     return Path(tempfile.gettempdir()) / "anabranch-bench"
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.bench.cases import Case
+from anabranch.bench.child import Assignment
 from anabranch.bench.measure import Batch
 from anabranch.bench.reporting import Reporter
 from anabranch.kernel.local import LocalJoin
@@ -22,16 +23,18 @@ from anabranch.model.query import TIME, Operand, Output, Query, StoredColumn, St
 MICROSECONDS = 1_000_000
 
 
-def run(case: Case, data: Path, files: int, to: Reporter) -> None:
+def run(task: Assignment, to: Reporter) -> None:
     """Run it over all files and report each batch."""
+    case, files = task.chosen, task.files
     join = LocalJoin(compiled(case))
     to.start()
     for number, rows in enumerate(case.batches(files)):
         begin, clock = time.time(), time.perf_counter()
         seconds = range(number * files, min((number + 1) * files, len(case.rows)))
-        tables = [_read(data / feed.name, seconds) for feed in case.feeds]
+        tables = [_read(Path(task.data) / feed.name, seconds) for feed in case.feeds]
         results = sum(found.num_rows for found in join.push(tables))
-        to.batch(Batch(number, rows, begin, time.perf_counter() - clock, results))
+        took = time.perf_counter() - clock
+        to.batch(Batch(number, rows, begin, took, results, state_rows=join.live_rows))
 
 
 def compiled(case: Case) -> Query:
@@ -46,9 +49,9 @@ def compiled(case: Case) -> Query:
         Term(request.text, request.kind, tuple(map(operand, request.operands)))
         for request in case.terms
     )
-    window = case.window * MICROSECONDS
+    window, lateness, idle = (seconds * MICROSECONDS for seconds in (case.window, 1, 60))
     return Query(
-        streams=tuple(Stream(name, "ts", window, MICROSECONDS, 0) for name in names),
+        streams=tuple(Stream(name, "ts", window, lateness, idle) for name in names),
         stored=tuple(
             (
                 StoredColumn("id", "id", "bigint"),

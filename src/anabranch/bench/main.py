@@ -124,8 +124,8 @@ def _side(task: Assignment, args: argparse.Namespace, progress: Progress, plan: 
         summary = summarise_empty(outcome.run, len(case.feeds), outcome.error)
     else:
         summary = summarise(outcome.run, outcome.error)
-    bound = "less than " if summary.is_bound else ""
-    progress.console.print(f"{label}: {bound}{summary.rate:,.2f} {unit_of(case)}")
+    bound = "less than " if summary.rate.is_bound else ""
+    progress.console.print(f"{label}: {bound}{summary.rate.value:,.2f} {unit_of(case)}")
     return Side(summary, task.files)
 
 

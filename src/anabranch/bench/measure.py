@@ -11,15 +11,16 @@ that one at the moment it was stopped, its rate would be
 
     (steady rows finished + rows of the batch it was in) / (time since the steady state began)
 
-and it was slower than that: a strict upper bound. A run that never left its warm-up is bounded in
-the same way from its start (which forgives it nothing for the warm-up, a few seconds of minutes).
+and it was slower than that: an upper bound. The same from the very start is one too, but for the
+few seconds in which the JVM warms up; of the two the smaller is taken, since the first says little
+when a run was stopped soon after its warm-up, and nothing when it was stopped within.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,18 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """Rows per second (batches per second where a case counts those)."""
+
+    value: float
+    is_bound: bool = False
+    """Whether the true rate is known only to be smaller."""
+
+
+UNKNOWN = Rate(0.0)
+
+
+@dataclass(frozen=True)
 class Percentiles:
     """Batch times in seconds."""
 
@@ -71,22 +84,28 @@ class Percentiles:
 class Summary:
     """The numbers of one side."""
 
-    rate: float
-    """Rows per second (batches per second where a case counts those)."""
-    is_bound: bool
+    rate: Rate
     percentiles: Percentiles | None
     results: int
     peak_rows: int
     peak_bytes: int
     batches: int
+    finished: bool
+    """Whether it went through to the end, so that `results` is the whole answer."""
     error: str | None = None
-    detail: dict[str, float] = field(default_factory=dict)
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    """Median seconds of a batch of each kind, where a case tells kinds apart."""
 
 
 def summarise(run: Run, error: str | None = None) -> Summary:
     """The numbers of a run that is measured in rows per second."""
-    rate, is_bound = bound(run) if run.stopped is not None else (steady_rate(run), False)
-    return _summary(run, run.steady, rate, is_bound, error)
+    if run.stopped is None:
+        rate = steady_rate(run)
+    elif error is not None and not run.batches:
+        rate = UNKNOWN  # It broke at once: that says nothing about how fast it would have been.
+    else:
+        rate = upper_bound(run, run.stopped)
+    return _summary(run, run.steady, rate, error)
 
 
 def summarise_empty(run: Run, streams: int, error: str | None = None) -> Summary:
@@ -94,50 +113,43 @@ def summarise_empty(run: Run, streams: int, error: str | None = None) -> Summary
 
     The rate is batches per second at the median; batches of one row per stream are beside it.
     """
-    empty = tuple(batch for batch in run.steady if batch.rows == 0)
-    single = tuple(batch for batch in run.steady if batch.rows == streams)
-    detail = {}
-    if empty:
-        detail["empty_batch_seconds"] = percentile([batch.seconds for batch in empty], 50)
-    if single:
-        detail["one_row_batch_seconds"] = percentile([batch.seconds for batch in single], 50)
-    median = detail.get("empty_batch_seconds", 0.0)
-    summary = _summary(run, empty, 1 / median if median else 0.0, run.stopped is not None, error)
-    summary.detail.update(detail)
-    return summary
+    kinds = {"no row": 0, "one row per stream": streams}
+    times = {
+        kind: [batch.seconds for batch in run.steady if batch.rows == rows]
+        for kind, rows in kinds.items()
+    }
+    medians = {kind: percentile(found, 50) for kind, found in times.items() if found}
+    rate = Rate(1 / medians["no row"]) if "no row" in medians else UNKNOWN
+    empty = [batch for batch in run.steady if batch.rows == 0]
+    return replace(_summary(run, empty, rate, error), kinds=medians)
 
 
-def steady_rate(run: Run) -> float:
-    """Rows per second of a run that went through to its end."""
-    if not run.steady:
-        return 0.0
-    begin = _steady_since(run)
-    seconds = run.steady[-1].end - begin
-    return sum(batch.rows for batch in run.steady) / seconds if seconds > 0 else 0.0
+def steady_rate(run: Run) -> Rate:
+    """The rate of a run that went through to its end."""
+    steady = run.steady
+    if not steady:
+        return UNKNOWN
+    seconds = steady[-1].end - _steady_since(run)
+    return Rate(sum(batch.rows for batch in steady) / seconds) if seconds > 0 else UNKNOWN
 
 
-def bound(run: Run) -> tuple[float, bool]:
-    """An upper bound of the rate of a run that was stopped, and that it is one.
-
-    A run that failed before it began has no rate at all: 0, which is not a bound.
+def upper_bound(run: Run, stopped: float) -> Rate:
+    """What the rate of a run that was stopped is smaller than.
 
     Worked by hand: after a warm-up batch that ended at 10 s, one batch of 100 rows took until
     30 s, and the next was still running at 60 s: less than 200 rows in 50 s.
 
     >>> batches = (Batch(0, 100, 0.0, 10.0), Batch(1, 100, 10.0, 20.0))
-    >>> bound(Run((100, 100, 100), 1, batches, started=0.0, stopped=60.0))
-    (4.0, True)
+    >>> upper_bound(Run((100, 100, 100), 1, batches, started=0.0), stopped=60.0)
+    Rate(value=4.0, is_bound=True)
     """
-    if run.stopped is None:
-        raise ValueError("the run went through to its end: it has a rate, not a bound")
     if run.started is None:
-        return 0.0, False
-    done = len(run.batches)
-    steady = done >= run.warm
-    begin = _steady_since(run) if steady else run.started
-    first = run.warm if steady else 0
-    rows = sum(run.planned[first : done + 1])
-    return rows / max(run.stopped - begin, 1e-9), True
+        return UNKNOWN
+    through = len(run.batches) + 1
+    bounds = [sum(run.planned[:through]) / (stopped - run.started)]
+    if len(run.batches) >= run.warm and stopped > _steady_since(run):
+        bounds.append(sum(run.planned[run.warm : through]) / (stopped - _steady_since(run)))
+    return Rate(min(bounds), is_bound=True)
 
 
 def _steady_since(run: Run) -> float:
@@ -155,21 +167,18 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1]
 
 
-def _summary(
-    run: Run, batches: Sequence[Batch], rate: float, is_bound: bool, error: str | None
-) -> Summary:
-    seconds = [batch.seconds for batch in batches]
+def _summary(run: Run, timed: Sequence[Batch], rate: Rate, error: str | None) -> Summary:
+    seconds = [batch.seconds for batch in timed]
     percentiles = None
     if seconds:
-        p50, p90, p99 = (percentile(seconds, percent) for percent in (50, 90, 99))
-        percentiles = Percentiles(p50, p90, p99)
+        percentiles = Percentiles(*(percentile(seconds, percent) for percent in (50, 90, 99)))
     return Summary(
         rate=rate,
-        is_bound=is_bound,
         percentiles=percentiles,
         results=sum(batch.results for batch in run.batches),
         peak_rows=max((batch.state_rows for batch in run.batches), default=0),
         peak_bytes=max((batch.state_bytes for batch in run.batches), default=0),
         batches=len(run.batches),
+        finished=run.stopped is None,
         error=error,
     )

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anabranch as ab
 from anabranch.bench import session
-from anabranch.bench.cases import Case
 from anabranch.bench.measure import Batch
-from anabranch.bench.reporting import Reporter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+    from anabranch.bench.child import Assignment
+    from anabranch.bench.reporting import Reporter
 
-def run(case: Case, data: Path, files: int, work: Path, to: Reporter) -> None:
+
+def run(task: Assignment, to: Reporter) -> None:
     """Run it over all files and report each batch."""
+    case, files = task.chosen, task.files
     spark = session.open_session(f"bench {case.name}: Anabranch")
     planned = case.batches(files)
     streams = [
         ab.stream(
             feed.name,
-            session.read(spark, feed, data, files),
+            session.read(spark, feed, Path(task.data), files),
             time="ts",
             window=f"{case.window} seconds",
             lateness="1 second",
@@ -32,19 +35,36 @@ def run(case: Case, data: Path, files: int, work: Path, to: Reporter) -> None:
     ]
     outputs = [f"{feed.name}.id AS {feed.name}_id" for feed in case.feeds]
     query = ab.join(*streams).on(*case.terms).select(*outputs)
-    started: list[Any] = []
+    # The first batch may be reported before `start` has returned.
+    started: Future[Any] = Future()
+    reported = 0
 
     def report(progress: StreamingQueryProgress) -> None:
+        nonlocal reported
         if progress.batchId < len(planned):
-            to.batch(_batch(progress, planned[progress.batchId]))
+            numbers = started.result().progress
+            # What has come since the last report: a report that is behind counts for two.
+            results, reported = numbers["results_total"] - reported, numbers["results_total"]
+            to.batch(
+                Batch(
+                    number=progress.batchId,
+                    rows=planned[progress.batchId],
+                    start=session.began(progress),
+                    seconds=session.took(progress),
+                    results=results,
+                    state_rows=numbers["state_rows"],
+                    state_bytes=numbers["state_bytes"],
+                )
+            )
 
     spark.streams.addListener(session.Watch(report))
     to.start()
-    handle = query.start(_discard, checkpoint=str(work / "checkpoint"), trigger="available now")
-    handle.await_termination()
+    checkpoint = str(Path(task.work) / "checkpoint")
+    started.set_result(query.start(_discard, checkpoint=checkpoint, trigger="available now"))
+    started.result().await_termination()
     spark.stop()
 
 
-def _discard(frame: DataFrame, batch_id: int) -> None:
+def _discard(frame: DataFrame, _batch_id: int) -> None:
     """Compute every result and every column of it, and write nothing: as Spark's side does."""
     frame.write.format("noop").mode("overwrite").save()

@@ -38,7 +38,7 @@ def run_side(task: Assignment, limit: float, heard: Callable[[Batch], None]) -> 
     """Run a side for at most `limit` seconds after it began to join; `heard` gets its batches."""
     with (
         tempfile.TemporaryDirectory(prefix="anabranch-bench-", ignore_cleanup_errors=True) as work,
-        open(Path(work) / "stderr", "w+b") as errors,
+        (Path(work) / "stderr").open("w+b") as errors,
     ):
         # A session of its own, so that the JVM and the Python workers can be stopped together.
         process = subprocess.Popen(

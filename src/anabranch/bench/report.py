@@ -35,8 +35,15 @@ class Comparison:
 
     @property
     def spark(self) -> Side | None:
-        """The plan that serves Spark best, so that the comparison is with the best it can do."""
-        return max(self.plans.values(), key=lambda side: side.summary.rate, default=None)
+        """The plan that serves Spark best, so that the comparison is with the best it can do.
+
+        What was measured goes before what is only bounded: a bound may be far too generous.
+        """
+
+        def merit(side: Side) -> tuple[bool, float]:
+            return not side.summary.rate.is_bound, side.summary.rate.value
+
+        return max(self.plans.values(), key=merit, default=None)
 
     @property
     def sides(self) -> dict[str, Side | None]:
@@ -48,7 +55,7 @@ class Comparison:
         found = {
             name: side.summary.results
             for name, side in {**self.sides, **self.plans}.items()
-            if side is not None and not side.summary.is_bound and side.summary.error is None
+            if side is not None and side.summary.finished
         }
         if len(set(found.values())) <= 1:
             return None
@@ -68,9 +75,9 @@ def ratio(ours: Side | None, other: Side | None) -> tuple[float | None, bool]:
     A bound of the other side's rate from above is a bound of the ratio from below. Where our own
     rate is a bound, nothing can be said.
     """
-    if ours is None or other is None or ours.summary.is_bound or not other.summary.rate:
+    if ours is None or other is None or ours.summary.rate.is_bound or not other.summary.rate.value:
         return None, False
-    return ours.summary.rate / other.summary.rate, other.summary.is_bound
+    return ours.summary.rate.value / other.summary.rate.value, other.summary.rate.is_bound
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -85,8 +92,8 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "unit": unit_of(case),
     }
     for name, side in sides.items():
-        found[name] = side.summary.rate if side else None
-        found[f"{name}_is_bound"] = side.summary.is_bound if side else None
+        found[name] = side.summary.rate.value if side else None
+        found[f"{name}_is_bound"] = side.summary.rate.is_bound if side else None
     found |= {
         "ratio_to_spark": to_spark,
         "ratio_to_spark_is_bound": spark_bound,
@@ -100,7 +107,9 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "batch_rows": {
             name: max(case.batches(side.files)) if side else None for name, side in sides.items()
         },
-        "spark_plans": {name: _plan(side) for name, side in comparison.plans.items()},
+        "spark_plans": {
+            name: _plan(side, comparison.ours) for name, side in comparison.plans.items()
+        },
         "errors": {name: side.summary.error for name, side in sides.items() if side},
         "sizes": {
             "streams": len(case.feeds),
@@ -111,11 +120,14 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "machine": machine(),
     }
     if case.counts_batches:
-        found["batch_kinds"] = {name: side.summary.detail for name, side in sides.items() if side}
+        found["batch_kinds_seconds"] = {
+            name: side.summary.kinds for name, side in sides.items() if side
+        }
     return found
 
 
 def unit_of(case: Case) -> str:
+    """What a rate of this case counts."""
     return "batches/s" if case.counts_batches else "rows/s"
 
 
@@ -138,7 +150,7 @@ def as_table(comparison: Comparison) -> Table:
     table.add_column("")
     for column in (unit_of(comparison.case), "p50 s", "p90 s", "p99 s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("state rows", "MB", "results", "ours is"):
+    for column in ("rows kept", "bytes", "results", "ours is"):
         table.add_column(column, justify="right")
     plans = [(f"Spark, {name}", side) for name, side in comparison.plans.items()]
     for name, side in (("ours", comparison.ours), *plans, ("kernel", comparison.kernel)):
@@ -150,19 +162,31 @@ def as_table(comparison: Comparison) -> Table:
 
 def _cells(side: Side, case: Case, times: tuple[float | None, bool]) -> list[str]:
     summary = side.summary
-    rate = f"{'< ' if summary.is_bound else ''}{summary.rate:,.{2 if case.counts_batches else 0}f}"
+    sign, digits = "< " if summary.rate.is_bound else "", 2 if case.counts_batches else 0
     seconds = ["-"] * 3
     if summary.percentiles:
         seconds = [f"{value:.2f}" for value in asdict(summary.percentiles).values()]
     factor, is_bound = times
     return [
-        rate,
+        f"{sign}{summary.rate.value:,.{digits}f}",
         *seconds,
-        f"{summary.peak_rows:,}",
-        f"{summary.peak_bytes / 1e6:,.0f}",
-        f"{summary.results:,}",
+        short(summary.peak_rows),
+        short(summary.peak_bytes),
+        short(summary.results),
         "" if factor is None else f"{'> ' if is_bound else ''}{factor:,.2f}x",
     ]
+
+
+def short(count: int) -> str:
+    """A large number in few characters.
+
+    >>> [short(count) for count in (0, 999, 20_000, 3_058_654, 25_992_257, 7_500_000_000)]
+    ['0', '999', '20.0k', '3.1M', '26.0M', '7.5G']
+    """
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
 
 
 def _percentiles(side: Side | None) -> dict[str, float] | None:
@@ -175,6 +199,13 @@ def _peak(side: Side | None) -> dict[str, int] | None:
     return {"rows": side.summary.peak_rows, "bytes": side.summary.peak_bytes}
 
 
-def _plan(side: Side) -> dict[str, Any]:
+def _plan(side: Side, ours: Side | None) -> dict[str, Any]:
     summary = side.summary
-    return {"rate": summary.rate, "is_bound": summary.is_bound, "error": summary.error}
+    times, is_bound = ratio(ours, side)
+    return {
+        "rate": summary.rate.value,
+        "is_bound": summary.rate.is_bound,
+        "ratio": times,
+        "ratio_is_bound": is_bound,
+        "error": summary.error,
+    }

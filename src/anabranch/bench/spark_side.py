@@ -15,6 +15,7 @@ from pyspark.sql.functions import count, expr, lit
 
 from anabranch.bench import session
 from anabranch.bench.cases import Case, Feed, SparkPlan
+from anabranch.bench.child import Assignment
 from anabranch.bench.measure import Batch
 from anabranch.bench.reporting import Reporter
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 
-def run(case: Case, plan: SparkPlan, data: Path, files: int, work: Path, to: Reporter) -> None:
+def run(task: Assignment, to: Reporter) -> None:
     """Run it over all files and report each batch."""
+    case, files = task.chosen, task.files
     spark = session.open_session(f"bench {case.name}: Spark")
     planned = case.batches(files)
 
@@ -33,12 +35,12 @@ def run(case: Case, plan: SparkPlan, data: Path, files: int, work: Path, to: Rep
             to.batch(_batch(progress, planned[progress.batchId]))
 
     spark.streams.addListener(session.Watch(report))
-    frame = joined(spark, case, plan, data, files)
+    frame = joined(spark, case, case.spark[task.plan], Path(task.data), files)
     counted = frame.observe("bench", count(lit(1)).alias("results"))
     to.start()
     query = (
         counted.writeStream.format("noop")
-        .option("checkpointLocation", str(work / "checkpoint"))
+        .option("checkpointLocation", str(Path(task.work) / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )

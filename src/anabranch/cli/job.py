@@ -17,6 +17,9 @@ from anabranch.cli.view import follow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from anabranch.spark.builder import JoinQuery
+    from anabranch.spark.run import Run
+
 
 def explain_job(path: Path, master: str | None) -> int:
     """Print what a job would do. Nothing is started and nothing is written."""
@@ -44,30 +47,29 @@ def run_job(path: Path, master: str | None, seconds: float | None, console: Cons
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
         end = None if seconds is None else time.monotonic() + seconds
         try:
+            # A run that fails raises its error here; one that is stopped in the middle of a
+            # batch has an error as well, which is no news.
             follow(run, console, job.name, lambda: end is not None and time.monotonic() > end)
         except KeyboardInterrupt:
             console.print("Stopping; the same command goes on from here.")
         finally:
             run.stop()
-        if run.exception is not None:
-            raise run.exception
         summarize(run, running.sink, console)
     return 0
 
 
-def build_query(job: Job, spark: SparkSession) -> ab.Query:
+def build_query(job: Job, spark: SparkSession) -> JoinQuery:
     """The query that a job file describes, on streaming frames."""
     streams = []
     for source in job.streams:
-        options = {} if source.lateness is None else {"lateness": source.lateness}
         frame = source_frame(spark, source)
         streams.append(
-            ab.stream(source.name, frame, time=source.time, window=source.window, **options)
+            ab.stream(source.name, frame, time=source.time, window=source.window, **source.slack)
         )
     return ab.join(*streams).on(*job.on).select(*job.select)
 
 
-def summarize(run: ab.Run, sink: str, console: Console) -> None:
+def summarize(run: Run, sink: str, console: Console) -> None:
     """Say what came of it, and the likeliest reason where nothing did."""
     progress = run.progress
     rows = sum(stream["arrived"] for stream in progress["streams"].values())

@@ -12,6 +12,7 @@ Relative paths start at the file's own directory; what is marked as optional can
     time = "ts"
     window = "10 minutes"
     lateness = "30 seconds"           # optional
+    idle = "1 minute"                 # optional
 
     [join]
     on = ["orders.id = clicks.id", {within = ["orders.v", "clicks.v"], distance = 0.35}]
@@ -37,12 +38,14 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anabranch.cli.tables import JobError, Table, toml
 from anabranch.errors import QueryError
 from anabranch.model import terms
 from anabranch.model.duration import microseconds
+
+T = TypeVar("T")
 
 FORMATS = ("parquet", "json", "csv", "rate")
 AVAILABLE_NOW = "available now"
@@ -68,7 +71,8 @@ class Source:
     format: str
     time: str
     window: str
-    lateness: str | None = None
+    slack: Mapping[str, str] = field(default_factory=dict)
+    """Lateness and idle time, as far as they are written; the library has the defaults."""
     path: str | None = None
     schema: str | None = None
     sql: tuple[str, ...] = ()
@@ -162,16 +166,18 @@ def _source(values: object, number: int, file: str, home: Path) -> Source:
         format=kind,
         time=table.take("time", str, '"ts"'),
         window=table.take("window", str, '"10 minutes"'),
-        lateness=table.maybe("lateness", str, '"30 seconds"'),
+        slack=_written(
+            lateness=table.maybe("lateness", str, '"30 seconds"'),
+            idle=table.maybe("idle", str, '"1 minute"'),
+        ),
         path=None if path is None else absolute(path, home),
         schema=schema,
         sql=table.texts("sql", '["id", "ts"]', needed=False),
         options=table.settings("options", "{maxFilesPerTrigger = 1}"),
     )
     table.close()
-    _check_duration(table, "window", source.window)
-    if source.lateness is not None:
-        _check_duration(table, "lateness", source.lateness)
+    for key, duration in {"window": source.window, **source.slack}.items():
+        _check_duration(table, key, duration)
     return source
 
 
@@ -208,22 +214,25 @@ def _term(values: object, place: str) -> terms.Request:
 
 def _running(table: Table, home: Path) -> Running:
     late = table.maybe("late", str, '"late"')
-    options = {
-        "strategy": table.maybe("strategy", str, '"auto"'),
-        "hosts": table.maybe("hosts", int, "2"),
-        "trigger": table.maybe("trigger", str, '"1 second"'),
-    }
-    trigger = options["trigger"]
-    if isinstance(trigger, str) and trigger != AVAILABLE_NOW:
+    trigger = table.maybe("trigger", str, '"1 second"')
+    if trigger is not None and trigger != AVAILABLE_NOW:
         _check_duration(table, "trigger", trigger)
     running = Running(
         sink=absolute(table.take("sink", str, '"out"'), home),
         checkpoint=absolute(table.take("checkpoint", str, '"checkpoint"'), home),
         late=None if late is None else absolute(late, home),
-        options={key: value for key, value in options.items() if value is not None},
+        options=_written(
+            strategy=table.maybe("strategy", str, '"auto"'),
+            hosts=table.maybe("hosts", int, "2"),
+            trigger=trigger,
+        ),
     )
     table.close()
     return running
+
+
+def _written(**values: T | None) -> dict[str, T]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _check_duration(table: Table, key: str, value: str) -> None:

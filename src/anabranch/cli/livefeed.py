@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +39,7 @@ class LiveFeeds:
         for directory in (root / "staging", *map(self.directory, feeds)):
             directory.mkdir(parents=True)
 
-    def __enter__(self) -> LiveFeeds:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
 
+from anabranch import __version__
 from anabranch.bench import main as bench
+from anabranch.cli.demo import demo
+from anabranch.cli.job import explain_job, run_job
 from anabranch.errors import AnabranchError
 
 EPILOG = """\
@@ -46,14 +48,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"anabranch {_version()}")
+    parser.add_argument("--version", action="version", version=f"anabranch {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="join three live feeds and check the results")
-    demo.add_argument("--seconds", type=_seconds, default=30.0, help="of live data (30)")
-    demo.add_argument("--seed", type=int, default=1, help="of the feeds (1)")
-    demo.add_argument("--master", default="local[2]", help="Spark master (local[2])")
-    demo.set_defaults(command=_demo)
+    show = commands.add_parser("demo", help="join three live feeds and check the results")
+    show.add_argument("--seconds", type=_seconds, default=30.0, help="of live data (30)")
+    show.add_argument("--seed", type=int, default=1, help="of the feeds (1)")
+    show.add_argument("--master", default="local[2]", help="Spark master (local[2])")
+    show.set_defaults(command=_demo)
 
     run = commands.add_parser("run", help="run a job file")
     _add_job(run)
@@ -87,31 +89,15 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _version() -> str:
-    try:
-        return metadata.version("anabranch")
-    except metadata.PackageNotFoundError:
-        return "(not installed: running from a source tree)"
-
-
-# A command is imported when it is called: `--help` must not wait for Spark's client library.
-
-
 def _demo(arguments: argparse.Namespace) -> int:
-    from anabranch.cli.demo import demo
-
     return demo(arguments.seconds, arguments.seed, arguments.master, Console())
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from anabranch.cli.job import run_job
-
     return run_job(arguments.job, arguments.master, arguments.seconds, Console())
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from anabranch.cli.job import explain_job
-
     return explain_job(arguments.job, arguments.master)
 
 

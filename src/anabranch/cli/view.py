@@ -36,7 +36,7 @@ class Followed(Protocol):
     @property
     def progress(self) -> Progress: ...
 
-    def await_termination(self, timeout_seconds: float | None = None) -> bool: ...
+    def await_termination(self, timeout: float | None = None, /) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,8 @@ def panel(history: History, title: str) -> RenderableType:
     )
     facts.add_row("watermark", _watermark(now, seen.at))
     subtitle = f"{now['strategy']} on {now['hosts']} hosts, batch {now['batch']:,}"
+    if not now["batches"]:
+        subtitle = "starting"
     return Panel(Group(_streams(history), "", facts), title=title, subtitle=subtitle)
 
 
@@ -195,7 +197,10 @@ def clock_time(iso: str | None, at: float) -> str:
     """
     if iso is None:
         return "-"
-    moment = datetime.fromisoformat(iso)
+    try:
+        moment = datetime.fromisoformat(iso)
+    except ValueError:  # a time that no calendar has a name for is passed on as it is
+        return iso
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     ago = at - moment.timestamp()
     if abs(ago) >= 3600:

@@ -70,6 +70,9 @@ def concatenated(parts: Sequence[Refs]) -> Refs:
     return Refs(tuple(blocks.values()), rows, np.concatenate(which))
 
 
+_NO_TIMES: Ints = np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Partial:
     """Combinations of rows of some of the streams, all inside each other's windows.
@@ -90,19 +93,26 @@ class Partial:
         return self._gathered[stream, name]
 
     def __len__(self) -> int:
-        return len(self.latest)
+        return len(next(iter(self.refs.values())))
 
     def bind(
         self, stream: int, block: Block, window: int, probes: Rows, rows: Rows, times: Ints
     ) -> Partial:
         """These combinations (`probes`), each with one more row (`rows` of the block)."""
-        refs = {bound: ref.take(probes) for bound, ref in self.refs.items()}
-        refs[stream] = Refs((block,), rows)
         return Partial(
-            refs,
+            self._with(stream, block, probes, rows),
             np.maximum(self.latest[probes], times),
             np.minimum(self.deadline[probes], times + window),
         )
+
+    def complete(self, stream: int, block: Block, probes: Rows, rows: Rows) -> Partial:
+        """As `bind`, with the last stream: no further row will ask for the times."""
+        return Partial(self._with(stream, block, probes, rows), _NO_TIMES, _NO_TIMES)
+
+    def _with(self, stream: int, block: Block, probes: Rows, rows: Rows) -> dict[int, Refs]:
+        refs = {bound: ref.take(probes) for bound, ref in self.refs.items()}
+        refs[stream] = Refs((block,), rows)
+        return refs
 
 
 def merged(parts: Sequence[Partial]) -> Partial:

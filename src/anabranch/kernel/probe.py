@@ -150,6 +150,8 @@ class Join:
             self.tally.decided(position, compared, len(probes))
         if not len(probes):
             return None
+        if len(partial.refs) + 1 == len(self._windows):
+            return partial.complete(step.stream, block, probes, rows)
         return partial.bind(step.stream, block, self._windows[step.stream], probes, rows, times)
 
     def _count_reach(self, step: Step, pairs: int) -> None:

@@ -5,10 +5,10 @@ Every measure here compares a score with a limit, where
     score(a, b) = x · y - h(x) - h(y)
 
 for vectors x and y made of a and b (moved, or scaled to length 1). A product of two blocks of
-rows thus scores all their pairs. It is computed in single precision, which is twice as fast as
-double (490 against 225 million pairs/s on one core, 40 dimensions), with a bound on its error:
-pairs that are above the limit by more than the bound match, pairs below it by more do not, and
-the few between are decided by the definition itself. The answer is the definition's, to the bit.
+rows thus scores all their pairs. It is computed in single precision, twice as fast as double (490
+against 225 million pairs/s on one core, 40 dimensions), with a bound on its error: pairs above
+the limit by more than the bound match, pairs below it by more do not, and the few between are
+decided by the definition itself. The answer is the definition's, to the bit.
 
 The bound, for n terms and the unit roundoff u: a product, in whatever order it is summed, is off
 by at most γ_n |x| |y|, γ_n = nu / (1 - nu) (Higham 2002, Eq. 3.5), and rounding x and y to single
@@ -86,11 +86,13 @@ def products(
 def batched(pieces: Iterator[Scored]) -> Iterator[Scored]:
     """The same pairs in larger pieces."""
     waiting: list[Scored] = []
+    size = 0
     for piece in pieces:
         waiting.append(piece)
-        if sum(len(i) for i, _, _ in waiting) >= _BATCH:
+        size += len(piece[0])
+        if size >= _BATCH:
             yield _joined(waiting)
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield _joined(waiting)
 
@@ -108,36 +110,44 @@ class _Lifted:
     """
 
     def __init__(self, kernel: _VectorKernel, table: Matrix, alive: Bools, how: _Scale) -> None:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # what comes of infinities is sorted out below
             x = kernel.lift(table.astype(np.float64), how.centre)
-            squares = np.einsum("ij,ij->i", x, x)
+            # Empty vectors carry no NaN or infinity: the definition has to say what they are.
+            squares = np.einsum("ij,ij->i", x, x) if x.size else np.full(len(x), np.inf)
             terms, info = x.shape[1] + 1, np.finfo(how.dtype)
             self.unit = 4 * (terms + 8) * float(info.eps) / 2
             # What is lost where a product or a rounded element falls below the normal numbers.
             tiny = 2 * terms * float(info.tiny) * (1 + np.sqrt(squares))
             self.margin: Floats = self.unit * how.balance * squares / 2 + tiny
-        self.half = squares / 2 if kernel.halves else np.zeros(len(x))
+        self.half: Floats = squares / 2 if kernel.halves else np.zeros(len(x))
         self.dead: Bools = np.isnan(squares) | ~alive
-        self.wild: Bools = ~self.dead & ~(squares < 2.0 ** (info.maxexp * 0.8))
+        self._large, self._larger = 2.0 ** (info.maxexp * 0.8), 2.0 ** (info.maxexp * 0.95)
+        self.wild: Bools = ~self.dead & ~(squares < self._large)
         out = self.dead | self.wild
-        self.margin[self.wild] = np.nan  # so that no comparison with it is ever sure
-        self.matrix: Matrix = np.empty((len(x), terms), how.dtype)
         if out.any():
             x[out] = 0
+            self.half[out] = 0
+            self.margin[out] = np.nan  # so that no comparison with it is ever sure
+        self.matrix: Matrix = np.empty((len(x), terms), how.dtype)
         self.matrix[:, :-1] = x
 
     def as_left(self, limit: float) -> Floats:
-        """Complete the matrix for the left side and return the cuts, without margin."""
+        """Complete the matrix for the left side and return the score from which it may match."""
         self.matrix[:, -1] = 1
-        with np.errstate(all="ignore"):
+        if abs(limit) < self._large:
             self.margin += self.unit * abs(limit)
-            cut = np.nan_to_num(limit + self.half - self.margin, nan=-np.inf, posinf=np.inf)
+            cut = limit + self.half - self.margin
+            cut[self.wild] = -np.inf
+        else:
+            self.margin[:] = np.nan
+            cut = np.full(len(self.half), -np.inf)
         cut[self.dead] = np.nan
         return cut
 
     def as_right(self) -> Matrix:
         last = self.margin - self.half
-        last[self.wild], last[self.dead] = np.inf, -np.inf
+        # Finite, as infinities times the zeros that BLAS pads with would raise warnings.
+        last[self.wild], last[self.dead] = self._larger, -self._larger
         self.matrix[:, -1] = last
         return self.matrix
 
@@ -169,7 +179,7 @@ class _VectorKernel(ABC):
     def decide(self, a: Floats, b: Floats) -> Bools:
         """The definition, of two matrices, row by row. May write to `a`."""
 
-    def balance(self, left: Matrix, right: Matrix) -> float:  # noqa: ARG002
+    def balance(self, left: Matrix, right: Matrix) -> float:
         """How margins are shared between the two sides: the `w` of the bound."""
         return 1.0
 
@@ -185,11 +195,11 @@ class _VectorKernel(ABC):
             answer[rows] = self._decided(left.table(width), right.table(width), rows, rows)
         return answer
 
-    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:  # noqa: ARG002
-        """Nothing is worth storing: converting a tile costs 1 % of scoring it."""
+    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:
+        """Nothing: converting all rows costs as much as scoring them for some 40 probe rows."""
         return {}
 
-    def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:  # noqa: ARG002
+    def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:
         ours, theirs = (vectors(*side.columns.values()) for side in (probe, target))
         near = reach(target.times, probe, ours.valid)
         lengths = ours.lengths[near.probes]
@@ -207,7 +217,7 @@ class _VectorKernel(ABC):
         margins = np.empty(len(right))
         centre = target.index.get("centre", np.zeros(0))
         centre = centre if len(centre) == width else np.zeros(width)
-        balance = self.balance(left[near.probes], right)
+        balance = self.balance(left, right)
         dtype: type[np.floating[Any]] = np.float32
 
         def tile(first: int, last: int) -> Matrix:
@@ -229,8 +239,9 @@ class _VectorKernel(ABC):
                 k = i - block.start
                 match = scores >= cut[k] + 2 * (lifted.margin[k] + margins[j])
                 doubt = np.flatnonzero(~match)
-                match[doubt] = self._decided(left, right, near.probes[i[doubt]], j[doubt])
                 doubtful += len(doubt)
+                doubt = doubt[alive[j[doubt]]]
+                match[doubt] = self._decided(left, right, near.probes[i[doubt]], j[doubt])
                 yield near.probes[i[match]].astype(np.int32), j[match].astype(np.int32)
             area = len(probes) * int(near.stop[block].max() - near.start[block].min())
             if doubtful > area / 32:
@@ -277,7 +288,7 @@ class WithinKernel(_VectorKernel):
         self._distance = term.kind.distance
         super().__init__(term, -self._distance * self._distance / 2)
 
-    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:  # noqa: ARG002
+    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:
         """The mean vector: distances do not change when both sides are moved by it.
 
         Vectors far from the origin, but close to each other, are then short, and so are their
@@ -309,7 +320,7 @@ class InnerProductKernel(_VectorKernel):
         assert isinstance(term.kind, InnerProduct)
         super().__init__(term, term.kind.at_least)
 
-    def lift(self, x: Floats, centre: Floats) -> Floats:  # noqa: ARG002
+    def lift(self, x: Floats, centre: Floats) -> Floats:
         return x
 
     def balance(self, left: Matrix, right: Matrix) -> float:
@@ -335,7 +346,7 @@ class CosineKernel(_VectorKernel):
         assert isinstance(term.kind, Cosine)
         super().__init__(term, term.kind.at_least)
 
-    def lift(self, x: Floats, centre: Floats) -> Floats:  # noqa: ARG002
+    def lift(self, x: Floats, centre: Floats) -> Floats:
         squares = np.einsum("ij,ij->i", x, x)
         x /= np.sqrt(squares)[:, None]
         # Where squares leave the normal numbers the definition itself loses digits: ask it.

@@ -65,11 +65,11 @@ class _WeightedKernel(ABC):
             answer: Bools = (scale > 0) & (inner / scale >= self._at_least)
         return answer & left.valid & right.valid
 
-    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:  # noqa: ARG002
+    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:
         found = items(lists(*columns.values()))
         return {**inverted(found), "lengths": _lengths(found)}
 
-    def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:  # noqa: ARG002
+    def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:
         ours, theirs = (lists(*side.columns.values()) for side in (probe, target))
         check_types(self._text, ours, theirs)
         if self._at_least <= 0:
@@ -91,7 +91,8 @@ class _WeightedKernel(ABC):
         lengths = _lengths(found)[near.probes], target.index["lengths"]
         unit = 4 * (int(found.sizes.max(initial=0)) + 8) * 2.0**-53
         for block in meeting.blocks():
-            pieces = (self._likely(piece, lengths, unit) for piece in block.sparse())
+            least = np.zeros(block.left.shape[0])
+            pieces = (self._likely(piece, lengths, unit) for piece in block.sparse(least))
             for i, j, sure in batched(pieces):
                 doubt = sure == 0 if not signed else np.ones(len(i), np.bool_)
                 yield near.probes[i[~doubt]].astype(np.int32), j[~doubt].astype(np.int32)
@@ -125,7 +126,7 @@ class InnerProductKernel(_WeightedKernel):
         assert isinstance(term.kind, InnerProduct)
         super().__init__(term, term.kind.at_least)
 
-    def scale(self, left: Floats, right: Floats) -> Floats:  # noqa: ARG002
+    def scale(self, left: Floats, right: Floats) -> Floats:
         return np.ones(len(left))
 
 

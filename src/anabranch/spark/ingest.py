@@ -41,7 +41,8 @@ class Ingested:
         for name in ("arrived", "filtered", "null_time", "null_key", "late"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if other.greatest is not None:
-            self.greatest = max(other.greatest, other.greatest if self.greatest is None else self.greatest)
+            known = other.greatest if self.greatest is None else self.greatest
+            self.greatest = max(known, other.greatest)
         self.segments += other.segments
         self.late_segments += other.late_segments
 
@@ -152,11 +153,13 @@ def ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
     observation = None
     if any(task.query.filters):
         observation = Observation()
-        dropped = [
-            F.count_if((F.col(STREAM) == stream) & ~F.col(KEEP)).alias(f"d{stream}")
-            for stream in streams
+        dropped = [(F.col(STREAM) == stream) & ~F.col(KEEP) for stream in streams]
+        measured = [
+            *(F.count_if(dropped[stream]).alias(f"count{stream}") for stream in streams),
+            # A filtered row still shows how far its stream has come.
+            *(F.max(F.when(dropped[stream], F.col(f"`{TIME}`"))).alias(f"time{stream}") for stream in streams),
         ]
-        frame = frame.observe(observation, *dropped).filter(F.col(KEEP)).drop(KEEP)
+        frame = frame.observe(observation, *measured).filter(F.col(KEEP)).drop(KEEP)
     # coalesce: a Python task costs more to start than to feed, so no more of them than slots.
     described = frame.coalesce(tasks).mapInArrow(task, "ingested string")  # type: ignore[arg-type]
     for row in described.collect():
@@ -165,6 +168,6 @@ def ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
     if observation is not None:
         observed = observation.get
         for stream in streams:
-            counts[stream].filtered = observed[f"d{stream}"]
-            counts[stream].arrived += observed[f"d{stream}"]
+            count, greatest = observed[f"count{stream}"], observed[f"time{stream}"]
+            counts[stream].add(Ingested(arrived=count, filtered=count, greatest=greatest))
     return counts

@@ -1,0 +1,79 @@
+"""Ratios and what is said about them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from anabranch.bench.cases import CASES
+from anabranch.bench.measure import Rate, Run, Summary, summarise
+from anabranch.bench.report import Comparison, Side, as_json, as_table, ratio
+
+CASE = CASES["band-2way"]
+
+
+def side(rate: Rate, results: int = 7, error: str | None = None) -> Side:
+    finished = not rate.is_bound and error is None
+    return Side(Summary(rate, None, results, 0, 0, 1, finished, error), files=10)
+
+
+OURS, SLOW, BOUND = side(Rate(300.0)), side(Rate(10.0)), side(Rate(20.0, is_bound=True))
+
+
+def test_a_ratio_to_a_bound_is_a_lower_bound() -> None:
+    assert ratio(OURS, SLOW) == (30.0, False)
+    assert ratio(OURS, BOUND) == (15.0, True)
+
+
+def test_there_is_no_ratio_of_a_bound_or_to_nothing() -> None:
+    assert ratio(BOUND, SLOW) == (None, False)
+    assert ratio(OURS, None) == (None, False)
+    assert ratio(OURS, side(Rate(0.0), error="no Java")) == (None, False)
+
+
+def test_we_compare_with_the_best_that_spark_measured() -> None:
+    comparison = Comparison(CASE, OURS, {"constant key": BOUND, "bucketed key": SLOW}, None)
+
+    found = as_json(comparison)
+
+    assert (found["spark"], found["spark_is_bound"], found["ratio_to_spark"]) == (10.0, False, 30.0)
+    assert found["spark_plans"]["constant key"]["ratio_is_bound"]
+
+
+def test_a_bound_is_compared_with_where_there_is_nothing_better() -> None:
+    found = as_json(Comparison(CASE, OURS, {"constant key": BOUND}, None))
+
+    assert (found["ratio_to_spark"], found["ratio_to_spark_is_bound"]) == (15.0, True)
+
+
+def test_sides_that_finished_must_agree_on_the_number_of_results() -> None:
+    stopped = side(Rate(20.0, is_bound=True), results=3)
+    other = side(Rate(10.0), results=8)
+
+    assert not Comparison(CASE, OURS, {"equality": stopped}, OURS).failed
+    disagreeing = Comparison(CASE, OURS, {"equality": other}, OURS)
+    assert disagreeing.failed
+    assert disagreeing.disagreement == "ours found 7, spark found 8, kernel found 7"
+
+
+def test_our_failure_fails_the_bench_and_sparks_does_not() -> None:
+    broken = side(Rate(0.0), error="out of memory")
+
+    assert Comparison(CASE, broken, {}, None).failed
+    assert not Comparison(CASE, OURS, {"equality": broken}, None).failed
+
+
+def test_the_table_has_a_row_for_every_side_and_marks_bounds() -> None:
+    console = Console(width=100, record=True, quiet=True)
+    plans = {"constant key": BOUND, "bucketed key": SLOW}
+
+    console.print(as_table(Comparison(CASE, OURS, plans, side(Rate(400.0)))))
+
+    text = console.export_text()
+    for expected in ("ours", "Spark, constant key", "< 20", "> 15.00x", "kernel", "0.75x"):
+        assert expected in text
+
+
+def test_a_run_without_batches_makes_a_table_too() -> None:
+    nothing = Side(summarise(Run((1,), 1, (), started=None, stopped=1.0), "no Java"), files=1)
+
+    assert as_table(Comparison(CASE, nothing, {}, None)).row_count == 1

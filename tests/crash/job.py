@@ -1,0 +1,255 @@
+"""A streaming job in a process of its own, which can be told where to stand still.
+
+Two queries run side by side over the same files, each with its own checkpoint and output: one
+with an equality, one without. A query that is told to halt at some moment of some batch leaves a
+mark there and waits, so that whoever watches can kill it exactly then.
+
+    python job.py '{"data": …, "home": …, "master": …, "halts": {"equality": ["join", 3]}}'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import anabranch as ab
+from anabranch.spark import runtime
+from anabranch.spark.builder import JoinQuery
+from anabranch.spark.ingest import Ingested, IngestTask
+from anabranch.spark.run import Run
+from anabranch.state.compaction import Compaction
+from anabranch.state.files import Files
+from anabranch.state.manifest import Manifest
+from anabranch.state.store import Store
+
+QUERIES = ("equality", "theta")
+MOMENTS = ("ingest", "join", "delivered", "manifest", "cleanup", "committed")
+"""In the pass over the input; in a join task, while the sink writes; when the sink has written;
+when the manifest is written but not yet in place; when it is in place and nothing else is done;
+and when all is done but Spark does not know it."""
+
+SCHEMA = "ts timestamp, id long, key string, x double"
+WINDOW = "25 seconds"
+LATENESS = "4 seconds"
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A moment of a query. Once it is armed, the first to come there leaves a mark and waits."""
+
+    home: str
+    query: str
+    moment: str
+    batch: int
+
+    @property
+    def reached(self) -> Path:
+        """The mark: it holds the id of the process that waits."""
+        return Path(self.home) / "halts" / f"{self.query}-{self.moment}-{self.batch}"
+
+    @property
+    def armed(self) -> Path:
+        return self.reached.with_suffix(".armed")
+
+    def arm(self) -> None:
+        self.armed.parent.mkdir(exist_ok=True)
+        self.armed.touch()
+
+    def here(self) -> None:
+        if not self.armed.exists():
+            return
+        mine = self.reached.with_suffix(f".{uuid.uuid4().hex}")
+        mine.write_text(str(os.getpid()))
+        try:
+            os.link(mine, self.reached)
+        except FileExistsError:
+            return
+        threading.Event().wait()
+
+
+class Near:
+    """The condition of the user's own in both queries."""
+
+    def __init__(self, halt: Halt | None) -> None:
+        self.halt = halt
+
+    def __call__(
+        self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        if self.halt is not None:
+            self.halt.here()
+        return np.asarray(np.abs(left - right) <= 4)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Passes rows on, unless it is told to halt."""
+
+    halt: Halt
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.halt.here()
+            yield batch
+
+
+def query(name: str, frame: Callable[[str], DataFrame], near: Near) -> JoinQuery:
+    """One of the two queries over the frames of streams a, b and c."""
+    a, b, c = (
+        ab.stream(stream, frame(stream), time="ts", window=WINDOW, lateness=LATENESS)
+        for stream in ("a", "b", "c")
+    )
+    if name == "equality":
+        return (
+            ab.join(a, b)
+            .on("a.key = b.key AND abs(a.x - b.x) <= 5", ab.match(near, "a.x", "b.x"))
+            .select("a.id AS a", "b.id AS b", "a.key")
+        )
+    return (
+        ab.join(a, b, c)
+        .on(ab.band("a.x", "b.x", width=1), ab.match(near, "b.x", "c.x"), "a.x + b.x < c.x * 2")
+        .select("a.id AS a", "b.id AS b", "c.id AS c")
+    )
+
+
+def static(spark: SparkSession, name: str, data: Path) -> JoinQuery:
+    """The query over everything there is, for the reference."""
+    return query(name, lambda stream: spark.read.parquet(str(data / stream)), Near(None))
+
+
+def streaming(spark: SparkSession, name: str, data: Path, halt: Halt | None) -> JoinQuery:
+    """The query over the files one by one."""
+
+    def frame(stream: str) -> DataFrame:
+        files = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        rows = files.parquet(str(data / stream))
+        if halt is not None and halt.moment == "ingest" and stream == "b":
+            return rows.mapInArrow(Passing(halt), SCHEMA)  # type: ignore[arg-type]
+        return rows
+
+    return query(name, frame, Near(halt if halt is not None and halt.moment == "join" else None))
+
+
+def sink(out: Path, halt: Halt | None) -> Callable[[DataFrame, int], None]:
+    """Parquet; a join runs while its sink writes."""
+    inner = ab.parquet_sink(str(out))
+
+    def deliver(frame: DataFrame, batch: int) -> None:
+        now = halt is not None and halt.batch == batch
+        if halt is not None and now and halt.moment in ("join", "delivered"):
+            halt.arm()
+        inner(frame, batch)
+        if halt is not None and now and halt.moment == "delivered":
+            halt.here()
+
+    return deliver
+
+
+def watch(halts: dict[str, Halt]) -> None:
+    """Halt in the driver's own steps, by wrapping them; which query it is, its files tell."""
+
+    def halt_of(root: str, moment: str, batch: int) -> Halt | None:
+        halt = halts.get(Path(root).name)
+        wanted = halt is not None and (halt.moment, halt.batch) == (moment, batch)
+        return halt if wanted else None
+
+    ingest, commit, write = runtime.ingest, Store.commit, os.replace
+    committing = threading.local()
+
+    def watched_ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
+        halt = halt_of(task.store.files.root, "ingest", task.batch)
+        if halt is not None:
+            halt.arm()
+        return ingest(frame, task, tasks)
+
+    def watched_commit(store: Store, manifest: Manifest, previous: Manifest) -> None:
+        root = store.files.root
+        for moment in ("manifest", "cleanup"):
+            halt = halt_of(root, moment, manifest.batch)
+            if halt is not None:
+                halt.arm()
+            setattr(committing, moment, halt)
+        commit(store, manifest, previous)
+        halt = halt_of(root, "committed", manifest.batch)
+        if halt is not None:
+            halt.arm()
+            halt.here()
+
+    def watched_replace(source: str, target: str) -> None:
+        halt = getattr(committing, "manifest", None)
+        if halt is not None:
+            halt.here()
+        write(source, target)
+
+    def watched_delete(files: Files, path: str) -> None:
+        halt = getattr(committing, "cleanup", None)
+        if halt is not None:
+            halt.here()
+        delete(files, path)
+
+    delete = Files.delete
+    runtime.ingest = watched_ingest
+    Store.commit = watched_commit  # type: ignore[method-assign]
+    Files.delete = watched_delete  # type: ignore[method-assign]
+    os.replace = watched_replace  # type: ignore[assignment]
+
+
+def session(master: str, home: Path) -> SparkSession:
+    builder = SparkSession.builder.master(master)
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-Xss16m",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.local.dir": str(home / "local"),
+    }.items():
+        builder = builder.config(name, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def main(data: Path, home: Path, master: str, halts: dict[str, Halt]) -> None:
+    watch(halts)
+    spark = session(master, home)
+    runs: list[Run] = []
+    for name in QUERIES:
+        halt = halts.get(name)
+        run = streaming(spark, name, data, halt).start(
+            sink(home / "out" / name, halt),
+            checkpoint=str(home / "checkpoint" / name),
+            trigger="available now",
+        )
+        # Merge as soon as there are two segments to merge, so that a kill can meet a merge.
+        run._runtime.compaction = Compaction(fewest=2, parts=1)
+        runs.append(run)
+    (home / "started").touch()
+    for run in runs:
+        run.await_termination()
+
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[1])
+    main(
+        Path(told["data"]),
+        Path(told["home"]),
+        told["master"],
+        {
+            name: Halt(told["home"], name, moment, batch)
+            for name, (moment, batch) in told["halts"].items()
+        },
+    )

@@ -1,0 +1,105 @@
+"""A job is killed with SIGKILL again and again; in the end each result is there exactly once."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+import anabranch as ab
+from anabranch.state.store import Store
+from tests.crash import data as files
+from tests.crash import job
+from tests.crash.processes import Job
+
+FILES = 10
+MASTER = "local[4]"
+"""Four slots: a query that stands still in all of its tasks must not stop the other."""
+
+
+def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+def delivered(out: Path) -> Counter[tuple[Any, ...]]:
+    table = ds.dataset(out, format="parquet", partitioning="hive").to_table()
+    return rows(table.drop_columns("batch"))
+
+
+def unnamed(checkpoint: Path) -> set[str]:
+    """Files of the store that the truth does not name."""
+    store = Store.at(str(checkpoint))
+    latest = store.latest()
+    named = latest.paths() if latest else frozenset()
+    return {
+        name
+        for name in (*store.files.names("segments"), *store.files.names("manifests"))
+        if name not in named and not name.endswith(".json")
+    }
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    source = tmp_path / "data"
+    files.write(source, FILES, seed=7)
+    yield source, tmp_path / "home"
+
+
+def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
+    stage: tuple[Path, Path], spark: SparkSession
+) -> None:
+    source, home = stage
+    chance = random.Random(seed := int(os.environ.get("CRASH_SEED", random.randrange(10**6))))
+    print(f"CRASH_SEED={seed}")  # noqa: T201 - shown if the test fails
+
+    moments = job.MOMENTS
+    for batch in range(len(moments)):
+        # Both queries come by all moments, and die at different ones.
+        halts = {
+            "equality": (moments[batch], batch),
+            "theta": (moments[(batch + 1) % len(moments)], batch),
+        }
+        running = Job(source, home, MASTER, halts)
+        try:
+            running.until_all_halted()
+            if batch == 0:
+                first = home / "checkpoint" / "equality"
+                running.until(lambda: bool(unnamed(first)), "a segment that no manifest names")
+        finally:
+            running.kill()
+
+    running = Job(source, home, MASTER, {})
+    try:
+        running.until((home / "started").exists, "the start of both queries")
+        running.process.wait(chance.uniform(0, 3))
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        running.kill()
+
+    running = Job(source, home, MASTER, {})
+    try:
+        running.finish()
+    finally:
+        running.kill()
+
+    for name in job.QUERIES:
+        expected = rows(ab.testing.reference(job.static(spark, name, source)))
+        assert expected.total() > 100
+        assert delivered(home / "out" / name) == expected
+        latest = Store.at(str(home / "checkpoint" / name)).latest()
+        assert latest is not None
+        for counted in latest.counters["streams"].values():
+            assert counted["arrived"] == FILES * files.ROWS
+            assert counted["late"] == 0
+        assert latest.counters["tally"]
+        assert unnamed(home / "checkpoint" / name) == set()
