@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from rich.console import Console
 
 from anabranch.bench.cases import CASES
@@ -52,7 +54,7 @@ def test_sides_that_finished_must_agree_on_the_number_of_results() -> None:
     assert not Comparison(CASE, OURS, {"equality": stopped}, OURS).failed
     disagreeing = Comparison(CASE, OURS, {"equality": other}, OURS)
     assert disagreeing.failed
-    assert disagreeing.disagreement == "ours found 7, spark found 8, kernel found 7"
+    assert disagreeing.disagreement == "ours found 7, Spark (equality) found 8, kernel found 7"
 
 
 def test_our_failure_fails_the_bench_and_sparks_does_not() -> None:
@@ -63,7 +65,7 @@ def test_our_failure_fails_the_bench_and_sparks_does_not() -> None:
 
 
 def test_the_table_has_a_row_for_every_side_and_marks_bounds() -> None:
-    console = Console(width=100, record=True, quiet=True)
+    console = Console(width=100, file=io.StringIO(), record=True)
     plans = {"constant key": BOUND, "bucketed key": SLOW}
 
     console.print(as_table(Comparison(CASE, OURS, plans, side(Rate(400.0)))))

@@ -41,7 +41,7 @@ def test_the_check_sees_a_missing_and_a_repeated_result() -> None:
 
 
 def test_a_run_without_results_has_an_empty_table(tmp_path: Path) -> None:
-    assert results(tmp_path / "none").num_rows == 0
+    assert results(tmp_path).num_rows == results(tmp_path / "none").num_rows == 0
 
 
 def test_live_feeds_write_every_row_once_and_some_out_of_order(tmp_path: Path) -> None:

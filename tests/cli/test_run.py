@@ -14,6 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import SparkSession
+
+from anabranch.cli.job import build_query
+from anabranch.cli.jobfile import parse_job, read_job
+from anabranch.cli.main import main
+from anabranch.errors import AnabranchError
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -76,7 +82,8 @@ def expected() -> Counter[tuple[Any, ...]]:
                 continue
             for t in flows:
                 if -two <= h["ts"] - t["ts"] <= one:
-                    found[d["id"], h["id"], d["target"], t["ts"], t["megabytes"]] += 1
+                    at = t["ts"].replace(tzinfo=None)  # Spark's files name no time zone; it is UTC
+                    found[d["id"], h["id"], d["target"], at, t["megabytes"]] += 1
     return found
 
 
@@ -101,36 +108,58 @@ def test_the_example_runs_and_its_results_are_those_of_plain_loops(
     assert put_out(example / "out" / "results", *columns) == answer
 
 
-def test_explain_starts_nothing(example: Path, anabranch: Command) -> None:
-    done = anabranch("explain", str(example / "correlate.toml"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(name in done.stdout for name in ("detector", "honeypot", "traffic"))
+def test_explaining_the_example_starts_nothing(example: Path, spark: SparkSession) -> None:
+    text = build_query(read_job(example / "correlate.toml"), spark).explain()
+    assert all(name in text for name in ("detector", "honeypot", "traffic", "overlap"))
     assert not (example / "out").exists()
 
 
-def test_a_job_on_rate_stops_after_its_seconds(tmp_path: Path, anabranch: Command) -> None:
+def test_a_job_on_rate_runs_until_it_is_told_to_stop(tmp_path: Path, anabranch: Command) -> None:
     job = tmp_path / "rate.toml"
     job.write_text(RATE)
-    done = anabranch("run", str(job), "--seconds", "8", "--master", "local[2]")
+    done = anabranch("run", str(job), "--batches", "4", "--master", "local[2]")
     assert done.returncode == 0, done.stdout + done.stderr
     assert put_out(tmp_path / "out", "l", "r").total() > 0
 
 
-@pytest.mark.parametrize(
-    ("written", "instead", "message"),
-    [
-        ("[run]", "[running]", "unknown key running"),
-        ('"timestamp AS ts"', '"tiemstamp AS ts"', "rate.toml: [[stream]] left: "),
-        ('"left.id AS l"', '"left.nothing AS l"', "nothing"),
-    ],
-)
-def test_a_wrong_job_is_one_message_and_exit_code_2(
-    tmp_path: Path, anabranch: Command, written: str, instead: str, message: str
-) -> None:
+def test_a_wrong_query_is_one_message_and_exit_code_2(tmp_path: Path, anabranch: Command) -> None:
     job = tmp_path / "rate.toml"
-    job.write_text(RATE.replace(written, instead, 1))
+    job.write_text(RATE.replace("left.id AS l", "left.nothing AS l"))
     done = anabranch("run", str(job), "--master", "local[1]")
     assert done.returncode == 2
     assert "anabranch: " in done.stderr
-    assert message in done.stderr
+    assert "nothing" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_expression_that_spark_refuses_names_its_stream(spark: SparkSession) -> None:
+    job = parse_job(RATE.replace("timestamp AS ts", "moment AS ts", 1), "rate.toml", Path("/jobs"))
+    with pytest.raises(AnabranchError, match=r"rate\.toml: \[\[stream\]\] left: .*`moment`"):
+        build_query(job, spark)
+
+
+def test_a_wrong_job_file_is_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "rate.toml"
+    job.write_text(RATE.replace("[run]", "[running]"))
+    assert main(["run", str(job)]) == 2
+    assert (
+        capsys.readouterr().err == "anabranch: rate.toml: unknown key running; did you mean run?\n"
+    )
+
+
+def test_a_job_without_run_says_what_to_add(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "rate.toml"
+    job.write_text(RATE[: RATE.index("[run]")])
+    assert main(["run", str(job)]) == 2
+    assert "rate.toml has no [run]; add where results and state go" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
+def test_a_demo_takes_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", f"--seconds={seconds}"])
+    assert f"'{seconds}' is not a number of seconds above zero" in capsys.readouterr().err

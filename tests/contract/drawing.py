@@ -104,7 +104,10 @@ PAIRED: tuple[Callable[[str, str], str | Request], ...] = (
 """Every kind of term, between two streams."""
 
 SINGLE = (lambda a: f"{a}.n > 0", lambda a: f"{a}.s IS NOT NULL AND {a}.k < 3")
-TRIPLE = (lambda a, b, c: f"{a}.n + {b}.n > {c}.n", lambda a, b, c: f"{a}.k = {b}.k OR {b}.k = {c}.k")
+TRIPLE = (
+    lambda a, b, c: f"{a}.n + {b}.n > {c}.n",
+    lambda a, b, c: f"{a}.k = {b}.k OR {b}.k = {c}.k",
+)
 
 _few = st.integers(0, 4)
 _reals = st.one_of(

@@ -60,7 +60,9 @@ def by_spark_sql(case: Case, joined: JoinQuery) -> Answer:
             if later != earlier
         ]
     chosen = product.filter(" AND ".join(conditions))
-    return counted(chosen.select(*(F.col(f"{name}.id").alias(f"{name}_id") for name in names)).toArrow())
+    return counted(
+        chosen.select(*(F.col(f"{name}.id").alias(f"{name}_id") for name in names)).toArrow()
+    )
 
 
 def by_kernel(case: Case, joined: JoinQuery) -> Answer:

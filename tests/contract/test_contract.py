@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from tests.contract import running
 from tests.contract.drawing import Case, cases
+from tests.streams import counted
 
 slow = settings(
     max_examples=40,
@@ -23,10 +24,10 @@ slow = settings(
 @given(case=cases())
 def test_every_strategy_gives_the_reference_answer(spark: SparkSession, case: Case) -> None:
     joined = running.static(spark, case)
-    expected = running.counted(ab.testing.reference(joined))
+    expected = counted(ab.testing.reference(joined))
     event(f"streams: {case.streams}, results: {'some' if expected else 'none'}")
     for strategy in running.strategies(joined):
-        assert running.counted(joined.to_df(strategy).toArrow()) == expected, strategy
+        assert counted(joined.to_df(strategy).toArrow()) == expected, strategy
     if case.is_sql:
         event("compared with Spark SQL")
         assert running.by_spark_sql(case, joined) == expected
@@ -41,7 +42,7 @@ def test_streams_give_the_reference_answer_of_their_timely_rows(
     try:
         joined = running.streaming(spark, case, directory / "in")
         on_time, late = running.timely(case)
-        expected = running.counted(ab.testing.reference(running.static(spark, on_time)))
+        expected = counted(ab.testing.reference(running.static(spark, on_time)))
         for strategy in running.strategies(joined):
             output, checkpoint = str(directory / f"out-{strategy}"), str(directory / strategy)
             run = joined.start(
@@ -52,7 +53,7 @@ def test_streams_give_the_reference_answer_of_their_timely_rows(
             )
             run.await_termination()
             results = spark.read.parquet(output).drop("batch")
-            assert running.counted(results.toArrow()) == expected, strategy
+            assert counted(results.toArrow()) == expected, strategy
             streams = run.progress["streams"].values()
             if not any(stream["filtered"] for stream in streams):
                 assert [stream["late"] for stream in streams] == late

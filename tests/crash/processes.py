@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.crash.job import Halt
 
 JOB = Path(__file__).with_name("job.py")
-PATIENCE = 120
+PATIENCE = 300
 """Seconds until a wait counts as failed; a busy machine takes its time."""
 
 
@@ -71,7 +71,7 @@ class Job:
         while members := self._members():
             for pid in members:
                 kill(pid)
-            self.process.poll()
+            self.process.wait()
 
     def _members(self) -> list[int]:
         return [pid for pid, _, _ in processes() if _session(pid) == self.process.pid]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,12 +15,14 @@ import anabranch as ab
 from anabranch.spark.builder import JoinQuery
 from tests.streams import KEYED, TS, at, counted, delivered, file_stream, finish, table
 
+Batches = Sequence[Sequence[tuple[Any, ...]]]
+
 
 def keyed(
     spark: SparkSession,
     home: Path,
-    left: list[list[tuple[object, ...]]],
-    right: list[list[tuple[object, ...]]],
+    left: Batches,
+    right: Batches,
     windows: tuple[str, str] = ("5 seconds", "5 seconds"),
     lateness: str = "0 seconds",
 ) -> JoinQuery:
@@ -72,7 +76,7 @@ def test_a_null_key_matches_nothing_and_is_counted(spark: SparkSession, tmp_path
 def test_rows_behind_the_watermark_are_counted_and_kept_aside(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    left = [[(100, 1, 10)], [(97, 1, 11), (98, 1, 12), (None, 1, 13)]]
+    left: Batches = [[(100, 1, 10)], [(97, 1, 11), (98, 1, 12), (None, 1, 13)]]
     right = [[(100, 1, 20)], [(101, 1, 21)]]
     query = keyed(spark, tmp_path, left, right, lateness="2 seconds")
     run = finish(query, tmp_path, late=ab.parquet_sink(str(tmp_path / "late")))
@@ -141,7 +145,7 @@ def test_start_over_static_inputs_delivers_and_ends(spark: SparkSession, tmp_pat
     assert run.exception is None
 
 
-def test_columns_of_every_type_pass_through_unchanged(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_every_type_pass_through_unchanged(spark: SparkSession) -> None:
     rows = spark.sql(
         """SELECT timestamp'2026-01-01 00:00:00' ts, 1 k, 'text' s, cast(1.25 as decimal(20,5)) d,
            date'2026-02-03' day, timestamp_ntz'2026-01-01 01:02:03' ntz, array(1, null, 3) numbers,

@@ -70,9 +70,6 @@ def run(args: argparse.Namespace) -> int:
     ) as progress:
         comparisons = [_compare(name, args, progress) for name in names]
     for comparison in comparisons:
-        for name, side in {**comparison.sides, **comparison.plans}.items():
-            if side is not None and side.summary.error is not None:
-                messages.print(f"{comparison.case.name}: {name} failed: {side.summary.error}")
         if comparison.disagreement is not None:
             messages.print(f"{comparison.case.name}: {comparison.disagreement}", style="red")
     # With --json, standard output belongs to the program that reads it.
@@ -126,6 +123,8 @@ def _side(task: Assignment, args: argparse.Namespace, progress: Progress, plan: 
         summary = summarise(outcome.run, outcome.error)
     bound = "less than " if summary.rate.is_bound else ""
     progress.console.print(f"{label}: {bound}{summary.rate.value:,.2f} {unit_of(case)}")
+    if summary.error is not None:
+        progress.console.print(f"{label} failed: {summary.error}", style="red", markup=False)
     return Side(summary, task.files)
 
 

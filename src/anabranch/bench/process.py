@@ -48,10 +48,14 @@ def run_side(task: Assignment, limit: float, heard: Callable[[Batch], None]) -> 
             text=True,
             start_new_session=True,
         )
+        events: queue.Queue[Event | None] = queue.Queue()
+        reader = threading.Thread(target=_read, args=(process.stdout, events), daemon=True)
+        reader.start()
         try:
-            outcome = _follow(task, process, limit, heard)
+            outcome = _follow(task, events, limit, heard)
         finally:
             _stop(process)
+            reader.join(FAREWELL)
         if outcome.error == LOST:
             return replace(outcome, error=f"{LOST}; its last line: {_last_line(errors)}")
         return outcome
@@ -62,7 +66,7 @@ LOST = "the process ended without a word"
 
 def _follow(
     task: Assignment,
-    process: subprocess.Popen[str],
+    events: queue.Queue[Event | None],
     limit: float,
     heard: Callable[[Batch], None],
 ) -> Outcome:
@@ -73,8 +77,6 @@ def _follow(
         batches=(),
         started=None,
     )
-    events: queue.Queue[Event | None] = queue.Queue()
-    threading.Thread(target=_read, args=(process.stdout, events), daemon=True).start()
     deadline = time.time() + STARTUP
     while True:
         try:
@@ -95,11 +97,12 @@ def _follow(
                 return Outcome(replace(run, stopped=time.time()), LOST)
 
 
-def _read(stream: IO[str] | None, events: queue.Queue[Event | None]) -> None:
-    for line in stream or ():
-        event = parse(line)
-        if event is not None:
-            events.put(event)
+def _read(stream: IO[str], events: queue.Queue[Event | None]) -> None:
+    with stream:
+        for line in stream:
+            event = parse(line)
+            if event is not None:
+                events.put(event)
     events.put(None)
 
 

@@ -52,9 +52,10 @@ class Comparison:
     @property
     def disagreement(self) -> str | None:
         """Sides that went through to the end have found the same number of results, or one errs."""
+        plans = {f"Spark ({name})": side for name, side in self.plans.items()}
         found = {
             name: side.summary.results
-            for name, side in {**self.sides, **self.plans}.items()
+            for name, side in {"ours": self.ours, **plans, "kernel": self.kernel}.items()
             if side is not None and side.summary.finished
         }
         if len(set(found.values())) <= 1:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,26 @@ if TYPE_CHECKING:
     from anabranch.spark.run import Run
 
 
+@dataclass(frozen=True)
+class Limit:
+    """When a run is told to stop, if it has not ended by itself: None is never."""
+
+    seconds: float | None = None
+    batches: int | None = None
+
+    def reached_by(self, run: Run) -> Callable[[], bool]:
+        """Whether this run has reached it, from now on."""
+        start = time.monotonic()
+        before = run.progress["batches"]
+
+        def reached() -> bool:
+            late = self.seconds is not None and time.monotonic() - start > self.seconds
+            done = self.batches is not None and run.progress["batches"] - before >= self.batches
+            return late or done
+
+        return reached
+
+
 def explain_job(path: Path, master: str | None) -> int:
     """Print what a job would do. Nothing is started and nothing is written."""
     job = read_job(path)
@@ -29,8 +51,8 @@ def explain_job(path: Path, master: str | None) -> int:
     return 0
 
 
-def run_job(path: Path, master: str | None, seconds: float | None, console: Console) -> int:
-    """Run a job until its input ends, its time is over or it is interrupted."""
+def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> int:
+    """Run a job until its input ends, it reaches its limit or it is interrupted."""
     job = read_job(path)
     running = job.running
     if running is None:
@@ -45,11 +67,10 @@ def run_job(path: Path, master: str | None, seconds: float | None, console: Cons
             options["late"] = ab.parquet_sink(running.late)
         run = query.start(ab.parquet_sink(running.sink), checkpoint=running.checkpoint, **options)
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
-        end = None if seconds is None else time.monotonic() + seconds
         try:
             # A run that fails raises its error here; one that is stopped in the middle of a
             # batch has an error as well, which is no news.
-            follow(run, console, job.name, lambda: end is not None and time.monotonic() > end)
+            follow(run, console, job.name, until=limit.reached_by(run))
         except KeyboardInterrupt:
             console.print("Stopping; the same command goes on from here.")
         finally:

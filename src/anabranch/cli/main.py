@@ -16,7 +16,7 @@ from rich.console import Console
 from anabranch import __version__
 from anabranch.bench import main as bench
 from anabranch.cli.demo import demo
-from anabranch.cli.job import explain_job, run_job
+from anabranch.cli.job import Limit, explain_job, run_job
 from anabranch.errors import AnabranchError
 
 EPILOG = """\
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run a job file")
     _add_job(run)
     run.add_argument("--seconds", type=_seconds, help="stop after this long")
+    run.add_argument("--batches", type=_batches, help="stop after so many batches")
     run.set_defaults(command=_run)
 
     explain = commands.add_parser("explain", help="say what a job file would do, and stop")
@@ -89,12 +90,20 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _batches(text: str) -> int:
+    """A number of batches, one or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of batches, one or more")
+    return int(text)
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     return demo(arguments.seconds, arguments.seed, arguments.master, Console())
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return run_job(arguments.job, arguments.master, arguments.seconds, Console())
+    limit = Limit(arguments.seconds, arguments.batches)
+    return run_job(arguments.job, arguments.master, limit, Console())
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ KEY = "key"
 
 
 def term_index(position: int) -> str:
+    """The name of the index of the term at a position."""
     return f"term{position}"
 
 
@@ -121,4 +122,5 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def total_rows(blocks: Sequence[Block]) -> int:
+    """Rows of several blocks together."""
     return sum(len(block) for block in blocks)

@@ -31,9 +31,7 @@ class _Unindexed:
 
     exact = False
 
-    def prepare(
-        self, stream: int, columns: Mapping[int, pa.Array], times: Ints
-    ) -> Index | None:
+    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index | None:
         return None
 
     def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:

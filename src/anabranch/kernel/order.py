@@ -58,7 +58,7 @@ class Step:
     index: int | None
     """Position of the term whose index proposes; None for the key, or for every row in reach."""
     checks: tuple[int, ...]
-    """Positions of the terms that can be decided here, cheapest first, the index's own among them."""
+    """Positions of the terms that can be decided here, the cheapest first."""
 
 
 def steps(

@@ -107,9 +107,7 @@ class IntervalKernel:
             inside &= compare(columns[0], columns[self._high], lower=False, strict=strict)
         return inside
 
-    def prepare(
-        self, stream: int, columns: Mapping[int, pa.Array], times: Ints
-    ) -> Index | None:
+    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index | None:
         if any(not _numeric(column.type) for column in columns.values()):
             return None
         if stream == self._value_stream:
@@ -134,7 +132,9 @@ class IntervalKernel:
             high = np.full(len(value), np.inf)
             if self._low is not None and self._high is not None:
                 with np.errstate(invalid="ignore"):
-                    low = value - target.index["widest"][0] * (1 + _ROUNDING) - np.abs(value) * 1e-12
+                    low = (
+                        value - target.index["widest"][0] * (1 + _ROUNDING) - np.abs(value) * 1e-12
+                    )
                 low = np.where(np.isnan(low), -np.inf, low)
                 high = value
             elif self._low is not None:

@@ -61,9 +61,7 @@ class Join:
         for first in range(0, len(block), ROWS_AT_ONCE):
             rows = np.arange(first, min(first + ROWS_AT_ONCE, len(block)))
             times = block.times[rows]
-            seed = Partial(
-                {start: Refs((block,), rows)}, times, times + self._windows[start]
-            )
+            seed = Partial({start: Refs((block,), rows)}, times, times + self._windows[start])
             for result in self._extend(seed, self.orders[start], visible):
                 hits = result.refs[start].rows
                 lowest = int(hits.min())

@@ -136,14 +136,14 @@ def _within(kind: Within, left: list[float], right: list[float]) -> bool:
 
 def _product(left: Any, right: Any) -> float | None:
     """The inner product of two arrays, or of two maps of weights (lists of pairs)."""
-    if left and isinstance(left[0], tuple) or right and isinstance(right[0], tuple):
+    if (left and isinstance(left[0], tuple)) or (right and isinstance(right[0], tuple)):
         weights = {key: weight for key, weight in right if weight is not None}
         return math.fsum(
             weight * weights[key] for key, weight in left if weight is not None and key in weights
         )
     if None in left or None in right:
         return None
-    return sum(a * b for a, b in zip(left, right, strict=True))
+    return float(sum(a * b for a, b in zip(left, right, strict=True)))
 
 
 def _inner_product(kind: InnerProduct, left: Any, right: Any) -> bool:

@@ -31,10 +31,10 @@ class Filter:
 
 @dataclass(frozen=True)
 class Spanning:
-    """SQL over several streams, with its single-stream parts taken out as operands c0, c1, …"""
+    """SQL over several streams; its single-stream parts are operands: c0, c1 and so on."""
 
     text: str
-    node: exp.Expression
+    node: exp.Expr
     operands: tuple[str, ...]
 
 
@@ -44,7 +44,7 @@ class Scope:
 
     names: tuple[str, ...]
 
-    def parse(self, text: str) -> exp.Expression:
+    def parse(self, text: str) -> exp.Expr:
         """Parse one SQL expression in Spark's dialect."""
         try:
             node = sqlglot.parse_one(text, read=DIALECT)
@@ -64,7 +64,7 @@ class Scope:
                 )
         return node
 
-    def streams(self, node: exp.Expression, text: str) -> frozenset[int]:
+    def streams(self, node: exp.Expr, text: str) -> frozenset[int]:
         """The positions of the streams that an expression touches."""
         return frozenset(self._stream(column, text) for column in node.find_all(exp.Column))
 
@@ -80,7 +80,7 @@ class Scope:
             )
         return lowered.index(parts[0].lower())
 
-    def operand(self, text: str) -> tuple[int, exp.Expression]:
+    def operand(self, text: str) -> tuple[int, exp.Expr]:
         """An operand: an expression over exactly one stream."""
         node = self.parse(text)
         streams = self.streams(node, text)
@@ -105,7 +105,7 @@ class Scope:
                 pieces.append(self._indexed(node, sql) or self.spanning(node, sql))
         return _intervals(pieces)
 
-    def _indexed(self, node: exp.Expression, text: str) -> Request | None:
+    def _indexed(self, node: exp.Expr, text: str) -> Request | None:
         if not isinstance(node, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
         left, right = node.left.unnest(), node.right.unnest()
@@ -122,9 +122,7 @@ class Scope:
         kind: Kind = Equal() if isinstance(node, exp.EQ) else Interval(False, True, False, strict)
         return Request(text, kind, operands)
 
-    def _band(
-        self, left: exp.Expression, right: exp.Expression, *, strict: bool, text: str
-    ) -> Request | None:
+    def _band(self, left: exp.Expr, right: exp.Expr, *, strict: bool, text: str) -> Request | None:
         """`abs(a.x - b.x) <= number`."""
         if not isinstance(left, exp.Abs) or not isinstance(right, exp.Literal):
             return None
@@ -137,16 +135,16 @@ class Scope:
         operands = (a.sql(dialect=DIALECT), b.sql(dialect=DIALECT))
         return Request(text, Band(float(right.name), strict), operands)
 
-    def _apart(self, left: exp.Expression, right: exp.Expression, text: str) -> bool:
+    def _apart(self, left: exp.Expr, right: exp.Expr, text: str) -> bool:
         """Whether each side belongs to one stream, and to different ones."""
         a, b = self.streams(left, text), self.streams(right, text)
         return len(a) == 1 and len(b) == 1 and a != b
 
-    def spanning(self, node: exp.Expression, text: str) -> Spanning:
+    def spanning(self, node: exp.Expr, text: str) -> Spanning:
         """Take the largest single-stream parts out of an expression, as operands."""
         operands: list[str] = []
 
-        def replace(part: exp.Expression) -> exp.Expression:
+        def replace(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Condition) or isinstance(part, exp.Literal):
                 return part
             if len(self.streams(part, text)) != 1 or isinstance(part, exp.Boolean):
@@ -159,9 +157,7 @@ class Scope:
         return Spanning(text, _outermost(node.copy(), replace), tuple(operands))
 
 
-def _outermost(
-    node: exp.Expression, replace: Callable[[exp.Expression], exp.Expression]
-) -> exp.Expression:
+def _outermost(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Replace from the top down, and do not enter what was replaced."""
     replaced = replace(node)
     if replaced is not node:
@@ -173,7 +169,7 @@ def _outermost(
     return node
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     node = node.unnest()
     if isinstance(node, exp.And):
         return _conjuncts(node.left) + _conjuncts(node.right)
@@ -196,12 +192,12 @@ def _intervals(
         assert isinstance(partner, Request)
         assert isinstance(piece, Request)
         # One of them has the common value on the greater side: its other side is the lower bound.
-        above, below = (partner, piece) if partner.operands[1] == piece.operands[0] else (piece, partner)
+        above, below = (
+            (partner, piece) if partner.operands[1] == piece.operands[0] else (piece, partner)
+        )
         kind = Interval(True, True, above.kind.high_strict, below.kind.high_strict)  # type: ignore[union-attr]
         operands = (below.operands[0], above.operands[0], below.operands[1])
-        joined[joined.index(partner)] = Request(
-            f"{partner.text} AND {piece.text}", kind, operands
-        )
+        joined[joined.index(partner)] = Request(f"{partner.text} AND {piece.text}", kind, operands)
     return joined
 
 
@@ -229,8 +225,20 @@ def _table(operand: str) -> str:
 
 
 _UNSTABLE = frozenset(
-    ("rand", "randn", "random", "uuid", "current_timestamp", "now", "current_date", "shuffle")
-    + ("currenttimestamp", "currentdate", "unix_timestamp", "monotonically_increasing_id")
+    [
+        "rand",
+        "randn",
+        "random",
+        "uuid",
+        "shuffle",
+        "now",
+        "current_timestamp",
+        "currenttimestamp",
+        "current_date",
+        "currentdate",
+        "unix_timestamp",
+        "monotonically_increasing_id",
+    ]
 )
 
 _PORTABLE = (

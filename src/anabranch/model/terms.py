@@ -8,6 +8,7 @@ Operands are written as SQL over a single stream ("clicks.embedding", "lower(use
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -85,13 +86,22 @@ class Match:
 
 @dataclass(frozen=True)
 class Expression:
-    """SQL over several streams with no index of its own; operands stand in it as c0, c1, …"""
+    """SQL over several streams, with no index; its operands stand in it as c0, c1 and so on."""
 
     sql: str
 
 
 Kind = (
-    Equal | Band | Interval | Within | Cosine | InnerProduct | Overlap | Jaccard | Match | Expression
+    Equal
+    | Band
+    | Interval
+    | Within
+    | Cosine
+    | InnerProduct
+    | Overlap
+    | Jaccard
+    | Match
+    | Expression
 )
 
 
@@ -178,7 +188,7 @@ def _number(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise QueryError(f"{term}: {argument} is {value!r}; write a number")
     if at_least is not None and value < at_least:
         raise QueryError(f"{term}: {argument} is {value!r}; it must be at least {at_least:g}")

@@ -56,10 +56,12 @@ def explanation(
     lines += ["", "Terms"]
     for position, term in enumerate(query.terms):
         how = HOW[type(term.kind)]
-        if query.key is not None and not (position in query.key_terms):
-            how = f"checked on pairs that the key finds ({how})" if not isinstance(
-                term.kind, Equal
-            ) else "found by the key that spans all streams, then checked"
+        if query.key is not None and position not in query.key_terms:
+            how = (
+                f"checked on pairs that the key finds ({how})"
+                if not isinstance(term.kind, Equal)
+                else "found by the key that spans all streams, then checked"
+            )
         lines.append(f"  {term.text}: {how}")
     lines += [f"  {sql}: decided by Spark on joined rows" for sql in spark_conditions]
     lines += ["", f"Strategy: {strategy} on {layout.get('hosts', 1)} host(s)"]

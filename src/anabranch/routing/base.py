@@ -40,4 +40,5 @@ class Router(Protocol):
 
 
 def frozen(segments: Segments) -> tuple[tuple[SegmentRef, ...], ...]:
+    """Segments as they are now, for a decision to keep."""
     return tuple(tuple(refs) for refs in segments)

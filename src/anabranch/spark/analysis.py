@@ -50,7 +50,6 @@ from anabranch.model.terms import (
 )
 from anabranch.spark.inputs import Input
 
-
 Carrier = Callable[[str, str], str]
 """Makes an expression over one stream an output, and names the output."""
 
@@ -124,7 +123,7 @@ class Analysis:
         self.stored[stream].setdefault(name, StoredColumn(name, sql, kind.json()))
         return Operand(stream, name)
 
-    def _plain_column(self, stream: int, node: exp.Expression) -> str | None:
+    def _plain_column(self, stream: int, node: exp.Expr) -> str | None:
         if not isinstance(node, exp.Column) or len(node.parts) != 2:
             return None
         wanted = node.parts[1].name
@@ -132,7 +131,9 @@ class Analysis:
         exact = [column for column in columns if column == wanted]
         matching = exact or [column for column in columns if column.lower() == wanted.lower()]
         if matching and matching[0].startswith("#"):
-            raise QueryError(f"column {matching[0]}: names that begin with # are kept for Anabranch")
+            raise QueryError(
+                f"column {matching[0]}: names that begin with # are kept for Anabranch"
+            )
         return matching[0] if matching else None
 
     # -- terms -------------------------------------------------------------------------------
@@ -143,7 +144,9 @@ class Analysis:
             self._add_request(request)
             return
         if not isinstance(request, str):
-            raise QueryError(f"{request!r} is no term: write SQL text, or use ab.within and the like")
+            raise QueryError(
+                f"{request!r} is no term: write SQL text, or use ab.within and the like"
+            )
         pieces = self.scope.condition(request)
         if not isinstance(self.type_of(request, request), BooleanType):
             raise QueryError(f'term "{request}" is not a condition: it is neither true nor false')
@@ -251,17 +254,23 @@ class Analysis:
         )
         return Compiled(query, Finish(tuple(filters), tuple(columns)))
 
-    def _selected(self, select: Sequence[str]) -> list[tuple[exp.Expression, str, str]]:
-        chosen: list[tuple[exp.Expression, str, str]] = []
+    def _selected(self, select: Sequence[str]) -> list[tuple[exp.Expr, str, str]]:
+        chosen: list[tuple[exp.Expr, str, str]] = []
         if not select:
             return [
-                (exp.column(column, table=source.name, quoted=True), f"{source.name}_{column}", column)
+                (
+                    exp.column(column, table=source.name, quoted=True),
+                    f"{source.name}_{column}",
+                    column,
+                )
                 for source in self.inputs
                 for column in source.frame.columns
             ]
         for text in select:
             if not isinstance(text, str):
-                raise QueryError(f'select takes SQL text like "orders.id AS order_id", not {text!r}')
+                raise QueryError(
+                    f'select takes SQL text like "orders.id AS order_id", not {text!r}'
+                )
             node = self.scope.parse(text)
             if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
                 chosen += self._star(node, text)
@@ -276,7 +285,7 @@ class Analysis:
             chosen.append((inner, name, text))
         return chosen
 
-    def _star(self, node: exp.Column, text: str) -> list[tuple[exp.Expression, str, str]]:
+    def _star(self, node: exp.Column, text: str) -> list[tuple[exp.Expr, str, str]]:
         source = next((s for s in self.inputs if s.name.lower() == node.table.lower()), None)
         if source is None:
             raise QueryError(f'select "{text}": there is no stream {node.table}')
@@ -285,7 +294,7 @@ class Analysis:
             for column in source.frame.columns
         ]
 
-    def _carry(self, node: exp.Expression, text: str, carried: Carrier) -> str:
+    def _carry(self, node: exp.Expr, text: str, carried: Carrier) -> str:
         if len(self.scope.streams(node, text)) == 1:
             return carried(node.sql(dialect=DIALECT), text)
         return self._substitute(self.scope.spanning(node, text), carried)
@@ -334,17 +343,20 @@ def _check_types(kind: Kind, text: str, types: Sequence[DataType]) -> None:
         raise QueryError(f"term {text}: a band compares numbers, and these are {found}")
     if isinstance(kind, Within) and not all(map(_is_vector, types)):
         raise QueryError(f"term {text}: within compares arrays of numbers, and these are {found}")
-    if isinstance(kind, Cosine | InnerProduct):
-        if not (all(map(_is_vector, types)) or (all(map(_is_weights, types)) and _same_keys(types))):
-            raise QueryError(
-                f"term {text}: it compares two arrays of numbers, or two maps from the same type "
-                f"of key to numbers, and these are {found}"
-            )
+    vectors = all(map(_is_vector, types))
+    weights = all(map(_is_weights, types)) and _same(types, "keyType")
+    if isinstance(kind, Cosine | InnerProduct) and not (vectors or weights):
+        raise QueryError(
+            f"term {text}: it compares two arrays of numbers, or two maps from the same type "
+            f"of key to numbers, and these are {found}"
+        )
     if isinstance(kind, Overlap | Jaccard):
         if not all(isinstance(t, ArrayType) for t in types):
             raise QueryError(f"term {text}: it compares arrays, as sets, and these are {found}")
-        if types[0].elementType != types[1].elementType:  # type: ignore[attr-defined]
-            raise QueryError(f"term {text}: the elements must be of one type, and these are {found}")
+        if not _same(types, "elementType"):
+            raise QueryError(
+                f"term {text}: the elements must be of one type, and these are {found}"
+            )
 
 
 def _is_vector(kind: DataType) -> bool:
@@ -355,5 +367,6 @@ def _is_weights(kind: DataType) -> bool:
     return isinstance(kind, MapType) and isinstance(kind.valueType, NumericType)
 
 
-def _same_keys(types: Sequence[DataType]) -> bool:
-    return types[0].keyType == types[1].keyType  # type: ignore[attr-defined]
+def _same(types: Sequence[DataType], part: str) -> bool:
+    """Whether both have the same type of element or key."""
+    return bool(getattr(types[0], part) == getattr(types[1], part))

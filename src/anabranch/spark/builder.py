@@ -195,7 +195,7 @@ class JoinQuery:
         }
 
 
-def _no_sink(frame: DataFrame, batch: int) -> None:
+def _no_sink(_frame: DataFrame, _batch: int) -> None:
     raise AssertionError("the answer of to_df goes to its caller")
 
 
@@ -207,7 +207,9 @@ def _described(term: str | Request) -> str:
 
 def _trigger(text: str) -> dict[str, Any]:
     if not isinstance(text, str) or not text.strip():
-        raise QueryError(f'trigger is {text!r}; write an interval like "1 second", or "{AVAILABLE_NOW}"')
+        raise QueryError(
+            f'trigger is {text!r}; write an interval like "1 second", or "{AVAILABLE_NOW}"'
+        )
     if re.sub(r"[\s_-]+", " ", text.strip().lower()) == AVAILABLE_NOW:
         return {"availableNow": True}
     return {"processingTime": f"{microseconds(text, 'trigger') // 1000} milliseconds"}

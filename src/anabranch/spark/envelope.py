@@ -85,7 +85,7 @@ class Envelope:
 
 
 def tagged_union(
-    query: Query, envelope: Envelope, inputs: Sequence[Input], streaming: bool
+    query: Query, envelope: Envelope, inputs: Sequence[Input], *, streaming: bool
 ) -> DataFrame | None:
     """All inputs of one kind (streaming or static) as one DataFrame; None if there are none."""
     packed = [

@@ -51,11 +51,9 @@ class Ingested:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Ingested:
-        refs = {
-            name: [SegmentRef(**ref) for ref in data.pop(name)]
-            for name in ("segments", "late_segments")
-        }
-        return Ingested(**data, **refs)
+        for name in ("segments", "late_segments"):
+            data[name] = [SegmentRef(**ref) for ref in data[name]]
+        return Ingested(**data)
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def _is_full(tables: list[pa.Table]) -> bool:
 
 
 def _never_null(query: Query, stream: int) -> list[str]:
-    """Columns in which a null means that the row matches nothing. SQL expressions may like nulls."""
+    """Columns in which a null means that the row matches nothing; SQL may see that otherwise."""
     return sorted(
         {
             operand.column
@@ -157,11 +155,14 @@ def ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
         measured = [
             *(F.count_if(dropped[stream]).alias(f"count{stream}") for stream in streams),
             # A filtered row still shows how far its stream has come.
-            *(F.max(F.when(dropped[stream], F.col(f"`{TIME}`"))).alias(f"time{stream}") for stream in streams),
+            *(
+                F.max(F.when(dropped[stream], F.col(f"`{TIME}`"))).alias(f"time{stream}")
+                for stream in streams
+            ),
         ]
         frame = frame.observe(observation, *measured).filter(F.col(KEEP)).drop(KEEP)
     # coalesce: a Python task costs more to start than to feed, so no more of them than slots.
-    described = frame.coalesce(tasks).mapInArrow(task, "ingested string")  # type: ignore[arg-type]
+    described = frame.coalesce(tasks).mapInArrow(task, "ingested string")
     for row in described.collect():
         data = json.loads(row["ingested"])
         counts[data.pop("stream")].add(Ingested.from_dict(data))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch.errors import AnabranchError, CheckpointError, TermError
 from anabranch.report.diagnosis import Diagnosis, diagnosed
@@ -80,10 +80,13 @@ class Run:
         """Wait for the end, at most `timeout` seconds; True if it came. A failed run raises."""
         if self._query is not None:
             try:
-                ended = self._query.awaitTermination(None if timeout is None else max(timeout, 0.001))
+                if timeout is None:
+                    self._query.awaitTermination()
+                    return True
+                # Whole seconds are all that its type admits, but it takes parts of them.
+                return bool(self._query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
             except StreamingQueryException as error:
                 raise (self._failure or error) from None
-            return True if timeout is None else bool(ended)
         assert self._bounded is not None
         self._bounded.join(timeout)
         if self._failure is not None:

@@ -80,7 +80,12 @@ class Runtime:
         assert frame is not None
         self._describe(batch, "ingest")
         task = IngestTask(
-            self.query, self.envelope, self.store, batch, self.manifest.watermark, self.late is not None
+            self.query,
+            self.envelope,
+            self.store,
+            batch,
+            self.manifest.watermark,
+            self.late is not None,
         )
         ingested = ingest(frame, task, self.slots)
         phases["ingest"] = time.monotonic() - started
@@ -102,7 +107,7 @@ class Runtime:
         self._commit(batch, ingested, tally, merged, orders, started, phases)
 
     def bounded_answer(self) -> DataFrame:
-        """The whole answer over static inputs, as one batch that is ingested now and joined later."""
+        """The whole answer over static inputs: ingested now, joined when it is asked for."""
         assert self.static is not None
         task = IngestTask(self.query, self.envelope, self.store, 0, None, keep_late=False)
         ingested = ingest(self.static, task, self.slots)
@@ -170,7 +175,7 @@ class Runtime:
         hosts = max((share.host for share in shares), default=0) + 1
         joined = (
             self._hosts_frame(hosts)
-            .mapInArrow(task, schema)  # type: ignore[arg-type]
+            .mapInArrow(task, schema)
             .observe(observation, F.collect_list(STATS).alias("stats"))
             .filter(F.col(f"`{STATS}`").isNull())
         )
@@ -207,7 +212,7 @@ class Runtime:
             tuple(ref for count in ingested for ref in count.late_segments),
             self._arrow(schema),
         )
-        return self.spark.range(1).coalesce(1).mapInArrow(task, schema)  # type: ignore[arg-type]
+        return self.spark.range(1).coalesce(1).mapInArrow(task, schema)
 
     def _arrow(self, schema: StructType) -> bytes:
         """The Arrow schema that Spark expects for a schema of its own, serialized for tasks."""
@@ -318,7 +323,8 @@ def _after_merges(refs: list[SegmentRef], merged: list[dict[str, Any]]) -> list[
 
 def _observed(observation: Observation) -> list[str]:
     """What the tasks counted; nothing, if the sink has not run the join."""
-    future = observation._jo.future()
+    # pyspark offers only a wait without end, and a sink need not run the join at all.
+    future = observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001
     deadline = time.monotonic() + 5
     while not future.isCompleted() and time.monotonic() < deadline:
         time.sleep(0.002)

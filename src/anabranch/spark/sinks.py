@@ -13,7 +13,7 @@ Sink = Callable[[DataFrame, int], object]
 
 @dataclass(frozen=True)
 class ParquetSink:
-    """Writes each batch to a directory of its own; a repeated batch replaces what it had written."""
+    """Writes each batch to a directory of its own; a repeated batch replaces it."""
 
     path: str
 

@@ -152,4 +152,5 @@ class LateTask:
 
 
 def arrow_schema(serialized: bytes) -> pa.Schema:
+    """A schema that came with the task."""
     return pa.ipc.read_schema(pa.py_buffer(serialized))

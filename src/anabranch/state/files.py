@@ -5,6 +5,7 @@ A local file is mapped into memory; of a remote one, each machine keeps a copy t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -27,18 +28,19 @@ class Files:
         system, base = self._resolve()
         target = f"{base}/{path}"
         if not isinstance(system, fs.LocalFileSystem):
-            system.create_dir(os.path.dirname(target), recursive=True)
+            system.create_dir(target.rpartition("/")[0], recursive=True)
             with system.open_output_stream(target) as stream:
                 stream.write(data)
             return
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        temporary = f"{target}.{uuid.uuid4().hex}.tmp"
-        with open(temporary, "wb") as file:
+        local = Path(target)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        temporary = local.with_name(f"{local.name}.{uuid.uuid4().hex}.tmp")
+        with temporary.open("wb") as file:
             file.write(data)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, target)
+        temporary.replace(local)
 
     def map(self, path: str) -> pa.Buffer:
         """The bytes of a file, mapped and not read. FileNotFoundError where there is none."""
@@ -68,29 +70,25 @@ class Files:
             f"{base}/{directory}".rstrip("/"), recursive=True, allow_not_found=True
         )
         infos = system.get_file_info(selector)
-        return sorted(
-            info.path[len(base) + 1 :] for info in infos if info.type == fs.FileType.File
-        )
+        return sorted(info.path[len(base) + 1 :] for info in infos if info.type == fs.FileType.File)
 
     def delete(self, path: str) -> None:
         """Delete a file; it may be gone already."""
         system, base = self._resolve()
-        try:
+        with contextlib.suppress(FileNotFoundError):
             system.delete_file(f"{base}/{path}")
-        except FileNotFoundError:
-            pass
 
     def _resolve(self) -> tuple[fs.FileSystem, str]:
         if "://" in self.root:
             # Spark says s3a where everybody else says s3.
             system, base = fs.FileSystem.from_uri(self.root.replace("s3a://", "s3://", 1))
         else:
-            system, base = fs.LocalFileSystem(), os.path.abspath(self.root)
+            system, base = fs.LocalFileSystem(), str(Path(self.root).absolute())
         return system, base.rstrip("/")
 
 
 def _mapped(path: str) -> pa.Buffer:
-    if not os.path.getsize(path):
+    if not Path(path).stat().st_size:
         return pa.py_buffer(b"")  # an empty file cannot be mapped
     with pa.memory_map(path) as file:
         return file.read_buffer()

@@ -66,8 +66,6 @@ class Manifest:
         return replace(self, seen=tuple(replace(seen, arrived_at=now) for seen in self.seen))
 
 
-def without_expired(
-    refs: Sequence[SegmentRef], horizon: int | None
-) -> tuple[SegmentRef, ...]:
+def without_expired(refs: Sequence[SegmentRef], horizon: int | None) -> tuple[SegmentRef, ...]:
     """The segments that a future row can still meet."""
     return tuple(ref for ref in refs if horizon is None or ref.last >= horizon)

@@ -1,9 +1,9 @@
 """The checkpoint directory: its identity, its segments and its manifests.
 
-    anabranch.json   the format's version, and the query that the state belongs to
-    segments/        immutable segments
-    manifests/       one a batch; the newest is the truth
-    spark/           the checkpoint of the Structured Streaming query that drives the batches
+anabranch.json   the format's version, and the query that the state belongs to
+segments/        immutable segments
+manifests/       one a batch; the newest is the truth
+spark/           the checkpoint of the Structured Streaming query that drives the batches
 """
 
 from __future__ import annotations

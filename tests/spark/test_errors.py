@@ -1,0 +1,230 @@
+"""What a wrong query, a wrong function or a wrong checkpoint is told, and that nothing is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import anabranch as ab
+from tests.streams import KEYED, counted, delivered, file_stream, finish, table
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.sql(
+        "SELECT timestamp'2026-01-01' ts, 1L k, 'x' s, array(1.0D) v, array('p') tags, "
+        "map('a', 1.0D) weights, 1.5D x"
+    )
+
+
+@pytest.fixture(scope="module")
+def pair(frame: DataFrame) -> Any:
+    return ab.join(*(ab.stream(name, frame, time="ts", window="1 second") for name in "ab"))
+
+
+WRONG_TERMS: list[tuple[Any, str]] = [
+    ("a.nope = b.k", "nope"),
+    ("k = b.k", "which is of no stream: write stream.column, like a.k"),
+    ("c.k = b.k", "streams: a, b"),
+    ("a.k = ", "not a SQL expression"),
+    ("a.k + b.k", "is not a condition"),
+    ("a.k > rand()", "changes between calls"),
+    ("sum(a.k) > b.k", "aggregate"),
+    ("a.k IN (SELECT 1)", "subquery"),
+    ("nosuchfunction(a.k, b.k)", "nosuchfunction"),
+    ("1 = 1", "names no column"),
+    (17, "is no term"),
+    (ab.equal("a.k", "a.k"), "two different streams"),
+    (ab.band("a.s", "b.s", 1), "a band compares numbers"),
+    (ab.within("a.k", "b.v", 1), "arrays of numbers"),
+    (ab.cosine("a.weights", "b.v", 0.5), "two arrays of numbers, or two maps"),
+    (ab.overlap("a.tags", "b.v", 1), "one type"),
+    (ab.jaccard("a.k", "b.tags", 0.5), "compares arrays"),
+]
+
+
+@pytest.mark.parametrize(("term", "words"), WRONG_TERMS)
+def test_a_wrong_term_is_refused_with_a_reason(pair: Any, term: Any, words: str) -> None:
+    with pytest.raises(ab.QueryError) as refusal:
+        pair.on(term)
+    assert words in str(refusal.value)
+
+
+WRONG_ARGUMENTS: list[tuple[Callable[[DataFrame], Any], str]] = [
+    (lambda f: ab.stream("a", f, time="nope", window="1 second"), "there is no time column"),
+    (lambda f: ab.stream("a", f, time="k", window="1 second"), "timestamp_seconds(k)"),
+    (lambda f: ab.stream("a b", f, time="ts", window="1 second"), "letters, digits"),
+    (lambda f: ab.stream("a", f, time="ts", window="soon"), "10 minutes"),
+    (lambda f: ab.stream("a", f, time="ts", window="1 second", idle="0 seconds"), "idle is 0"),
+    (lambda f: ab.join(ab.stream("a", f, time="ts", window="1 second")), "2 to 9 streams"),
+    (lambda f: ab.join(*[ab.stream("a", f, time="ts", window="1 second")] * 2), "named a"),
+    (lambda f: ab.join(cast("Any", f), cast("Any", f)), "made by ab.stream"),
+    (lambda _: ab.overlap("a.tags", "b.tags", at_least=0), "at least 1"),
+    (lambda _: ab.within("a.v", "b.v", distance=float("nan")), "write a number"),
+    (lambda _: ab.match(print), "name the columns"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG_ARGUMENTS)
+def test_a_wrong_argument_is_refused_with_a_reason(
+    frame: DataFrame, wrong: Callable[[DataFrame], Any], words: str
+) -> None:
+    with pytest.raises(ab.QueryError) as refusal:
+        wrong(frame)
+    assert words in str(refusal.value)
+
+
+def test_a_wrong_select_is_refused_with_a_reason(pair: Any) -> None:
+    query = pair.on("a.k = b.k")
+    for columns, words in {
+        ("a.nope",): "nope",
+        ("a.k", "b.k"): "more than once",
+        ("a.k + 1",): "give it a name with AS",
+        ("c.*",): "no stream c",
+        (): "at least one column",
+    }.items():
+        with pytest.raises(ab.QueryError) as refusal:
+            query.select(*columns)
+        assert words in str(refusal.value)
+
+
+def test_hash_is_refused_where_no_equality_spans_all_streams(pair: Any, tmp_path: Path) -> None:
+    query = pair.on(ab.band("a.x", "b.x", 1))
+    with pytest.raises(ab.QueryError, match="no equality in this query spans all streams"):
+        query.start(print, checkpoint=str(tmp_path / "c"), strategy="hash")
+    with pytest.raises(ab.QueryError, match="there are auto, central, hash"):
+        query.explain(strategy="random")
+    with pytest.raises(ab.QueryError, match="a whole number"):
+        query.start(print, checkpoint=str(tmp_path / "c"), hosts=0)
+    with pytest.raises(ab.QueryError, match="available now"):
+        query.start(print, checkpoint=str(tmp_path / "c"), trigger="")
+    with pytest.raises(ab.QueryError, match="a sink is"):
+        query.start("out", checkpoint=str(tmp_path / "c"))
+    assert not (tmp_path / "c").exists()
+
+
+def live_pair(spark: SparkSession, home: Path) -> Any:
+    batches = [table(KEYED, [(t, t, t)]) for t in range(3)]
+    return ab.join(
+        *(
+            ab.stream(name, file_stream(spark, home / name, batches), time="ts", window="1 hour")
+            for name in "ab"
+        )
+    )
+
+
+def raising(left: Any, right: Any) -> Any:
+    if (left >= 1).any():
+        raise ValueError("one is too many")
+    return left == right
+
+
+def misshapen(left: Any, _right: Any) -> Any:
+    return np.ones(len(left) + 1, np.bool_)
+
+
+def counting(left: Any, right: Any) -> Any:
+    return left + right
+
+
+def test_after_a_failing_function_is_mended_the_same_checkpoint_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    joined = live_pair(spark, tmp_path)
+
+    def run(function: Any) -> Any:
+        function.__name__ = "same_key"
+        query = joined.on(ab.match(function, "a.k", "b.k")).select("a.id AS a", "b.id AS b")
+        return finish(query, tmp_path)
+
+    for wrong, words in (
+        (raising, "it raised ValueError: one is too many"),
+        (misshapen, "it must return Booleans of shape"),
+        (counting, "it returned int64 values"),
+    ):
+        with pytest.raises(ab.TermError) as failure:
+            run(wrong)
+        assert "match(same_key, a.k, b.k)" in str(failure.value)
+        assert words in str(failure.value)
+        assert "First rows it was given: [{'k': " in str(failure.value)
+    mended = run(lambda left, right: left == right)
+    assert mended.exception is None
+    assert delivered(spark, tmp_path) == Counter([(0, 0), (1, 1), (2, 2)])
+
+
+def test_a_failing_sink_fails_the_run_and_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = live_pair(spark, tmp_path).on("a.k = b.k").select("a.id AS a", "b.id AS b")
+
+    def broken(_results: DataFrame, _batch: int) -> None:
+        raise OSError("the disk is full")
+
+    run = query.start(broken, checkpoint=str(tmp_path / "checkpoint"), trigger="available now")
+    with pytest.raises(OSError, match="the disk is full"):
+        run.await_termination()
+    assert isinstance(run.exception, OSError)
+    finish(query, tmp_path)
+    assert delivered(spark, tmp_path) == Counter([(0, 0), (1, 1), (2, 2)])
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    joined = live_pair(spark, tmp_path)
+    finish(joined.on("a.k = b.k").select("a.id AS a"), tmp_path)
+    with pytest.raises(ab.CheckpointError, match="belongs to another query"):
+        finish(joined.on("a.k = b.k AND a.id > 5").select("a.id AS a"), tmp_path)
+
+
+def test_a_foreign_directory_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "notes.txt").write_text("mine")
+    with pytest.raises(ab.CheckpointError, match=r"no Anabranch checkpoint.*notes\.txt"):
+        finish(live_pair(spark, tmp_path).on("a.k = b.k").select("a.id AS a"), tmp_path)
+
+
+def test_vectors_of_different_lengths_fail_the_run_by_name(spark: SparkSession) -> None:
+    frames = [
+        spark.sql(f"SELECT timestamp'2026-01-01' ts, array({values}) v")
+        for values in ("1D, 2D", "1D, 2D, 3D")
+    ]
+    streams = [
+        ab.stream(name, frame, time="ts", window="1 second")
+        for name, frame in zip("ab", frames, strict=True)
+    ]
+    query = ab.join(*streams).on(ab.within("a.v", "b.v", distance=1)).select("a.ts")
+    with pytest.raises(Exception, match=r"within\(a\.v, b\.v, distance=1\)"):
+        query.to_df().collect()
+
+
+def test_a_sink_that_takes_no_result_does_not_block_the_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = live_pair(spark, tmp_path).on("a.k = b.k").select("a.id AS a")
+    seen: list[int] = []
+    run = query.start(
+        lambda _, batch: seen.append(batch),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger="available now",
+    )
+    run.await_termination()
+    assert seen == [0, 1, 2]
+
+
+def test_answers_may_be_counted_twice_in_one_sink(spark: SparkSession, tmp_path: Path) -> None:
+    query = live_pair(spark, tmp_path).on("a.k = b.k").select("a.id AS a")
+    totals: Counter[Any] = Counter()
+
+    def twice(results: DataFrame, _batch: int) -> None:
+        assert results.count() == results.count()
+        totals.update(counted(results.toArrow()))
+
+    query.start(
+        twice, checkpoint=str(tmp_path / "checkpoint"), trigger="available now"
+    ).await_termination()
+    assert totals == Counter([(0,), (1,), (2,)])
