@@ -38,7 +38,8 @@ def _rows(chance: random.Random, number: int) -> pa.Table:
     return pa.table(
         {
             "ts": pa.array(
-                [_EPOCH + timedelta(seconds=moment) for moment in moments], pa.timestamp("us", "UTC")
+                [_EPOCH + timedelta(seconds=moment) for moment in moments],
+                pa.timestamp("us", "UTC"),
             ),
             "id": [ROWS * number + row for row in range(ROWS)],
             "key": [f"k{chance.randrange(4)}" for _ in range(ROWS)],

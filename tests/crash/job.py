@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 import anabranch as ab
 from anabranch.spark import runtime
 from anabranch.spark.builder import JoinQuery
-from anabranch.spark.ingest import Ingested, IngestTask
+from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.run import Run
 from anabranch.state.compaction import Compaction
 from anabranch.state.files import Files
@@ -138,7 +138,7 @@ def streaming(spark: SparkSession, name: str, data: Path, halt: Halt | None) -> 
         files = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         rows = files.parquet(str(data / stream))
         if halt is not None and halt.moment == "ingest" and stream == "b":
-            return rows.mapInArrow(Passing(halt), SCHEMA)  # type: ignore[arg-type]
+            return rows.mapInArrow(Passing(halt), SCHEMA)
         return rows
 
     return query(name, frame, Near(halt if halt is not None and halt.moment == "join" else None))
@@ -167,7 +167,7 @@ def watch(halts: dict[str, Halt]) -> None:
         wanted = halt is not None and (halt.moment, halt.batch) == (moment, batch)
         return halt if wanted else None
 
-    ingest, commit, write = runtime.ingest, Store.commit, os.replace
+    commit, delete, replace = Store.commit, Files.delete, os.replace
     committing = threading.local()
 
     def watched_ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
@@ -193,7 +193,7 @@ def watch(halts: dict[str, Halt]) -> None:
         halt = getattr(committing, "manifest", None)
         if halt is not None:
             halt.here()
-        write(source, target)
+        replace(source, target)
 
     def watched_delete(files: Files, path: str) -> None:
         halt = getattr(committing, "cleanup", None)
@@ -201,10 +201,9 @@ def watch(halts: dict[str, Halt]) -> None:
             halt.here()
         delete(files, path)
 
-    delete = Files.delete
-    runtime.ingest = watched_ingest
-    Store.commit = watched_commit  # type: ignore[method-assign]
-    Files.delete = watched_delete  # type: ignore[method-assign]
+    runtime.ingest = watched_ingest  # type: ignore[attr-defined]
+    Store.commit = watched_commit  # type: ignore[assignment, method-assign]
+    Files.delete = watched_delete  # type: ignore[assignment, method-assign]
     os.replace = watched_replace  # type: ignore[assignment]
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
@@ -19,6 +14,7 @@ import anabranch as ab
 from anabranch.state.store import Store
 from tests.crash import data as files
 from tests.crash import job
+from tests.crash.delivery import delivered, rows
 from tests.crash.processes import Job
 
 MASTER = "local[2]"
@@ -33,18 +29,9 @@ KILLS = (
 )
 
 
-def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row.values()) for row in table.to_pylist())
-
-
-def delivered(out: Path) -> Counter[tuple[Any, ...]]:
-    table = ds.dataset(out, format="parquet", partitioning="hive").to_table()
-    return rows(table.drop_columns("batch"))
-
-
-def unnamed(checkpoint: Path) -> set[str]:
-    """Files of the store that the truth does not name."""
-    store = Store.at(str(checkpoint))
+def unnamed(home: Path, query: str) -> set[str]:
+    """Files of a query's store that are neither a manifest nor named by the latest one."""
+    store = Store.at(str(home / "checkpoint" / query))
     latest = store.latest()
     named = latest.paths() if latest else frozenset()
     return {
@@ -55,10 +42,11 @@ def unnamed(checkpoint: Path) -> set[str]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+def stage(tmp_path: Path) -> tuple[Path, Path]:
+    """The files, and the place where a job keeps everything of its own."""
     source = tmp_path / "data"
     files.write(source, FILES, seed=7)
-    yield source, tmp_path / "home"
+    return source, tmp_path / "home"
 
 
 def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
@@ -73,8 +61,7 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
         try:
             running.until_all_halted()
             if halts["equality"] == ("ingest", 0):
-                first = home / "checkpoint" / "equality"
-                running.until(lambda: bool(unnamed(first)), "a segment that no manifest names")
+                running.until(lambda: bool(unnamed(home, "equality")), "a segment of no manifest")
         finally:
             running.kill()
 
@@ -102,5 +89,4 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
         for counted in latest.counters["streams"].values():
             assert counted["arrived"] == FILES * files.ROWS
             assert counted["late"] == 0
-        assert latest.counters["tally"]
-        assert unnamed(home / "checkpoint" / name) == set()
+        assert unnamed(home, name) == set()

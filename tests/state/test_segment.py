@@ -126,9 +126,7 @@ def test_a_segment_with_a_byte_changed_in_its_ending_is_refused_by_name(
 
 
 @pytest.mark.parametrize("left", [0, 1, 15, 16, 100, -1])
-def test_a_segment_cut_short_is_refused_by_name(
-    files: Files, ref: SegmentRef, left: int
-) -> None:
+def test_a_segment_cut_short_is_refused_by_name(files: Files, ref: SegmentRef, left: int) -> None:
     Path(files.root, PATH).write_bytes(files.read(PATH)[:left])
     with pytest.raises(CheckpointError, match=r"one\.seg .* is damaged: it has \d+ bytes instead"):
         read_segment(files, ref)

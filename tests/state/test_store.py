@@ -69,7 +69,9 @@ def test_the_checkpoint_of_another_query_is_refused_with_the_difference(tmp_path
     assert "window" not in str(refused.value), "what is equal is no difference"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"format": 1}', '{"format": 1, "query": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "{}", '{"format": 1}', '{"format": 1, "query": 3}']
+)
 def test_an_identity_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / IDENTITY).write_text(text)
     with pytest.raises(CheckpointError, match=IDENTITY):
