@@ -158,8 +158,8 @@ BAND_2WAY = Case(
     rows=(20_000,) * 60,
 )
 
-# 2,500 rows a second: each has 50,000 rows of the other stream within its window, of which one
-# in 10,000 is near. That is 7.5 billion pairs of 40 dimensions in all.
+# 4,000 rows a second: each has 80,000 rows of the other stream within its window, of which one
+# in 10,000 is near. That is 19 billion pairs of 40 dimensions in all.
 VECTORS = Vectors(dimensions=40, clusters=10_000, spread=0.05)
 DISTANCE_2WAY = Case(
     name="distance-2way",
@@ -172,7 +172,7 @@ DISTANCE_2WAY = Case(
             "(total, part) -> total + part * part)) <= 0.45"
         ),
     ),
-    rows=(2_500,) * 60,
+    rows=(4_000,) * 60,
     spark_files=1,
 )
 

@@ -22,6 +22,7 @@ import pyarrow.dataset as ds
 from rich.console import Console
 
 import anabranch as ab
+from anabranch.cli.interrupt import stop_requests
 from anabranch.cli.livefeed import LiveFeeds
 from anabranch.cli.session import file_stream, spark_session, static_frame, ui_address
 from anabranch.cli.view import Progress, follow
@@ -73,12 +74,19 @@ def demo(seconds: float, seed: int, master: str, console: Console) -> int:
             trigger="1 second",
         )
         try:
-            with live:
+            with live, stop_requests() as requested:
                 caught_up = CatchUp(live)
-                follow(run, console, "anabranch demo", lambda: caught_up(run.progress))
+                follow(
+                    run,
+                    console,
+                    "anabranch demo",
+                    until=lambda: requested.is_set() or caught_up(run.progress),
+                )
             sentence = run.diagnose().sentence
         finally:
             run.stop()
+        if requested.is_set():
+            raise KeyboardInterrupt
         console.print(f"{sentence}\nChecking against the reference …", highlight=False)
         started = time.monotonic()
         bounded = joined(feeds, [static_frame(spark, path) for path in paths])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import anabranch as ab
+from anabranch.cli.interrupt import stop_requests
 from anabranch.cli.jobfile import Job, read_job
 from anabranch.cli.session import source_frame, spark_session, ui_address
 from anabranch.cli.tables import JobError
@@ -67,14 +68,16 @@ def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> i
             options["late"] = ab.parquet_sink(running.late)
         run = query.start(ab.parquet_sink(running.sink), checkpoint=running.checkpoint, **options)
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
+        reached = limit.reached_by(run)
         try:
             # A run that fails raises its error here; one that is stopped in the middle of a
             # batch has an error as well, which is no news.
-            follow(run, console, job.name, until=limit.reached_by(run))
-        except KeyboardInterrupt:
-            console.print("Stopping; the same command goes on from here.")
+            with stop_requests() as requested:
+                follow(run, console, job.name, until=lambda: requested.is_set() or reached())
         finally:
             run.stop()
+        if requested.is_set():
+            console.print("Stopped; the same command goes on from here.")
         summarize(run, running.sink, console)
     return 0
 

@@ -1,7 +1,8 @@
 """The `anabranch` command: reads its arguments, and turns errors into sentences and exit codes.
 
 Exit codes: 0, all went well; 1, the demo disagreed with its reference; 2, the command, the job
-file or the query is wrong, or the run failed in a way that Anabranch knows; 130, interrupted.
+file or the query is wrong, or the run failed in a way that Anabranch knows; 130, the demo
+was interrupted. A run that is interrupted stops in good order, which is 0.
 """
 
 from __future__ import annotations

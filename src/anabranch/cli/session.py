@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.errors import AnabranchError
@@ -83,7 +84,8 @@ def spark_session(
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # It writes a refused expression and its Java stack to the terminal; our message is enough.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # Asked for by PySpark's own class: the first to name a logger decides of what class it is.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     chosen = settings(master, config or {}, ui=ui)
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
         if "log4j2.configurationFile" not in chosen[JAVA_OPTIONS]:
