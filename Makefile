@@ -48,5 +48,5 @@ $(STAMP): requirements.lock pyproject.toml scripts/venv.sh
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	rm -rf spark-warehouse metastore_db derby.log
+	rm -rf spark-warehouse metastore_db derby.log examples/data examples/out
 	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Make the data of `correlate.toml`: half an hour of three feeds, as JSON, Parquet and CSV files.
+"""Make the data of `correlate.toml`: twenty minutes of three feeds, as JSON, Parquet and CSV files.
 
     python examples/make_data.py [DIRECTORY]
 
@@ -25,7 +25,7 @@ from anabranch.feeds import three_feeds
 
 SEED = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)
-FILES = 6
+FILES = 4
 MINUTES_PER_FILE = 5
 HOSTS = 50
 SPACING = timedelta(seconds=1)

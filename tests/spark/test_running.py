@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -126,6 +127,16 @@ def test_a_stopped_run_goes_on_where_it_was_even_with_another_strategy(
     assert run.progress["batches"] == 3
 
 
+def test_state_without_sparks_own_checkpoint_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = pair(spark, tmp_path, [[0]])
+    finish(query, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint" / "spark")
+    with pytest.raises(ab.CheckpointError, match="has committed batch 0, but Spark's part"):
+        finish(query, tmp_path)
+
+
 def test_a_live_run_waits_and_stops(spark: SparkSession, tmp_path: Path) -> None:
     query = pair(spark, tmp_path, [[0]])
     run = query.start(
@@ -133,16 +144,14 @@ def test_a_live_run_waits_and_stops(spark: SparkSession, tmp_path: Path) -> None
     )
     while run.progress["batches"] < 1:
         assert run.await_termination(timeout=0.1) is False
-    assert run.is_active
     run.stop()
-    assert not run.is_active
-    assert run.exception is None
+    assert (run.is_active, run.exception) == (False, None)
     assert delivered(spark, tmp_path) == Counter([(0, 0)])
 
 
 def test_jobs_are_described_for_the_spark_ui(spark: SparkSession, tmp_path: Path) -> None:
     finish(pair(spark, tmp_path, [[0]]), tmp_path)
-    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)  # type: ignore[union-attr]
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     described = {jobs.apply(i).description().toString() for i in range(min(jobs.size(), 20))}
     assert "Some(a ⋈ b: batch 0, ingest)" in described
     assert "Some(a ⋈ b: batch 0, join)" in described

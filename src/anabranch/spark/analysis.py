@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -95,7 +96,7 @@ class Analysis:
     def type_of(self, sql: str, text: str) -> DataType:
         """Spark's type of an expression; QueryError if Spark does not accept it."""
         # pyspark logs every refused analysis with its Java stack; the error below says enough.
-        logger = logging.getLogger("SQLQueryContextLogger")
+        logger = PySparkLogger.getLogger("SQLQueryContextLogger")
         level = logger.level
         logger.setLevel(logging.CRITICAL + 1)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -68,6 +69,7 @@ class Runtime:
             self.manifest = latest.resumed(now)
         self.store.sweep(self.manifest)
         self._hosts: dict[int, DataFrame] = {}
+        self._run = uuid.uuid4().hex
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
@@ -170,6 +172,7 @@ class Runtime:
             {share.host: share for share in shares},
             self._arrow(schema),
             self._merges(shares),
+            self._run,
         )
         observation = Observation()
         hosts = max((share.host for share in shares), default=0) + 1

@@ -24,18 +24,18 @@ STATS = "#stats"
 UNTIMED = int(np.iinfo(np.int64).min)
 """Stands for a missing time among rows that were set aside."""
 
-_opened: dict[tuple[str, str], Block] = {}
+_opened: dict[tuple[str, str], tuple[str, Block]] = {}
 """Segments that this worker has mapped. A cache, never the truth: workers come and go."""
 
 
-def opened(store: Store, refs: Sequence[SegmentRef]) -> list[Block]:
-    """Map segments, each once in the life of a worker."""
+def opened(store: Store, refs: Sequence[SegmentRef], run: str) -> list[Block]:
+    """Map segments, each once in a run: the next run checks them anew."""
     blocks = []
     for ref in refs:
         name = (store.files.root, ref.path)
-        if name not in _opened:
-            _opened[name] = read_segment(store.files, ref)
-        blocks.append(_opened[name])
+        if name not in _opened or _opened[name][0] != run:
+            _opened[name] = (run, read_segment(store.files, ref))
+        blocks.append(_opened[name][1])
     return blocks
 
 
@@ -66,6 +66,8 @@ class JoinTask:
     schema: bytes
     """Arrow schema of the results and the counts behind them, serialized."""
     merges: Mapping[int, tuple[Merge, ...]] = field(default_factory=dict)
+    run: str = ""
+    """Which run this is: a worker outlives it, and may serve another over the same files."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -91,7 +93,7 @@ class JoinTask:
         yield self._stats({**json.loads(join.tally.to_json()), "merged": merged})
 
     def _blocks(self, refs: Sequence[SegmentRef], share: Share) -> list[Block]:
-        blocks = opened(self.store, refs)
+        blocks = opened(self.store, refs, self.run)
         if share.groups is None:
             return blocks
         slices = []
@@ -103,7 +105,7 @@ class JoinTask:
         return slices
 
     def _merge(self, merge: Merge) -> dict[str, Any]:
-        blocks = opened(self.store, merge.refs)
+        blocks = opened(self.store, merge.refs, self.run)
         rows = pa.concat_tables(
             pa.table({TIME: pa.array(block.times), **block.columns}) for block in blocks
         )

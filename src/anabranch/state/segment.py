@@ -60,7 +60,7 @@ def write_segment(files: Files, path: str, stream: int, block: Block) -> Segment
     trailer = json.dumps({"format": FORMAT, "rows": length}).encode()
     sink.write(trailer)
     body = sink.getvalue()
-    checksum = zlib.crc32(body)
+    checksum = _checksum(body, len(trailer))
     ending = _ENDING.pack(len(trailer), checksum, MAGIC)
     files.write(path, b"".join((body, ending)))
     size = body.size + _ENDING.size
@@ -78,7 +78,7 @@ def read_segment(files: Files, ref: SegmentRef) -> Block:
     end = data.size - _ENDING.size
     trailer_length, checksum, magic = _ENDING.unpack(data.slice(end))
     body = data.slice(0, end)
-    if magic != MAGIC or checksum != ref.checksum or zlib.crc32(body) != checksum:
+    if magic != MAGIC or checksum != ref.checksum or _checksum(body, trailer_length) != checksum:
         raise _damaged(files, ref, "its checksum is wrong")
     trailer = json.loads(bytes(data.slice(end - trailer_length, trailer_length)))
     if trailer["format"] != FORMAT:
@@ -88,6 +88,10 @@ def read_segment(files: Files, ref: SegmentRef) -> Block:
     columns = {name: rows.column(name) for name in rows.schema.names}
     times = columns.pop(TIME).to_numpy()
     return Block(columns, times, _indexes(index))
+
+
+def _checksum(body: pa.Buffer, trailer_length: int) -> int:
+    return zlib.crc32(struct.pack("<I", trailer_length), zlib.crc32(body))
 
 
 def _only_batch(data: pa.Buffer) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from typing import Any
 from anabranch.errors import CheckpointError
 from anabranch.kernel.block import Block
 from anabranch.state.files import Files
-from anabranch.state.manifest import Manifest
+from anabranch.state.manifest import NO_BATCH, Manifest
 from anabranch.state.segment import SegmentRef, write_segment
 
 FORMAT = 1
@@ -40,7 +40,8 @@ class Store:
         try:
             identity = self.files.read(IDENTITY)
         except FileNotFoundError:
-            strangers = self.files.names()
+            # A claim that was cut off leaves its unfinished file: that is no stranger.
+            strangers = [n for n in self.files.names() if not n.startswith(f"{IDENTITY}.")]
             if strangers:
                 raise CheckpointError(
                     f"{self.files.root} is no Anabranch checkpoint, but it is not empty either "
@@ -56,7 +57,9 @@ class Store:
         try:
             found = json.loads(identity)
             version = found["format"]
-        except (ValueError, KeyError, TypeError) as error:
+            before = found["query"] if version == FORMAT else {}
+            before = {part: before.get(part) for part in query}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"{root}/{IDENTITY} is not readable, so this may be no Anabranch checkpoint. "
                 "Choose an empty directory"
@@ -67,9 +70,9 @@ class Store:
                 f"reads format {FORMAT}. Use the version that wrote it, or a new checkpoint"
             )
         differences = [
-            f"{part}: was {found['query'].get(part)}, is {value}"
+            f"{part}: was {before[part]}, is {value}"
             for part, value in query.items()
-            if found["query"].get(part) != json.loads(json.dumps(value))
+            if before[part] != json.loads(json.dumps(value))
         ]
         if differences:
             raise CheckpointError(
@@ -80,7 +83,24 @@ class Store:
     def latest(self) -> Manifest | None:
         names = self.files.names("manifests")
         names = [name for name in names if name.endswith(".json")]
-        return Manifest.from_json(self.files.read(names[-1])) if names else None
+        if not names:
+            return None
+        try:
+            return Manifest.from_json(self.files.read(names[-1]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"manifest {names[-1]} under {self.files.root} is damaged ({error}). "
+                "Restore the file from a backup, or start from a new checkpoint"
+            ) from error
+
+    def check_driver(self, manifest: Manifest) -> None:
+        """Refuse state whose Spark checkpoint is gone: its batch ids would begin again at 0."""
+        if manifest.batch > NO_BATCH and not self.files.names("spark/offsets"):
+            raise CheckpointError(
+                f"the checkpoint {self.files.root} has committed batch {manifest.batch}, but "
+                "Spark's part of it, below spark/, is missing. Restore it, or start from a new "
+                "checkpoint"
+            )
 
     def commit(self, manifest: Manifest, previous: Manifest) -> None:
         """Make a batch true, then drop what only the batches before needed."""
@@ -91,8 +111,9 @@ class Store:
         self.files.delete(f"manifests/{manifest.batch - MANIFESTS_KEPT:012d}.json")
 
     def sweep(self, manifest: Manifest) -> int:
-        """Delete segments that no manifest came to name: leftovers of a batch that was cut off."""
+        """Delete what no manifest came to name: leftovers of a batch or commit that was cut off."""
         strangers = set(self.files.names("segments")) - manifest.paths()
+        strangers.update(name for name in self.files.names("manifests") if name.endswith(".tmp"))
         for path in strangers:
             self.files.delete(path)
         return len(strangers)
