@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
@@ -24,7 +24,7 @@ from anabranch.spark.analysis import Compiled
 from anabranch.spark.envelope import Envelope, spark_type
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
-from anabranch.spark.tasks import STATS, JoinTask, LateTask, Merge
+from anabranch.spark.tasks import JoinTask, LateTask, Merge
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
 from anabranch.state.segment import SegmentRef
@@ -97,11 +97,12 @@ class Runtime:
         orders = self._orders(ingested)
         if shares or self.manifest.batch < 0:
             self._describe(batch, "join")
-            joined, observation = self._join(batch, shares, orders)
-            self.sink(joined, batch)
-            for text in _observed(observation):
-                tally.add(text)
-                merged += json.loads(text)["merged"]
+            self.sink(self._join(batch, shares, orders), batch)
+            for share in shares:
+                report = self.store.take_report(batch, share.host)
+                if report is not None:
+                    tally.add(report)
+                    merged += json.loads(report)["merged"]
         if self.late is not None and any(count.late_segments for count in ingested):
             self._describe(batch, "late rows")
             self.late(self._late_frame(ingested), batch)
@@ -113,7 +114,7 @@ class Runtime:
         assert self.static is not None
         task = IngestTask(self.query, self.envelope, self.store, 0, None, keep_late=False)
         ingested = ingest(self.static, task, self.slots)
-        return self._join(0, self._shares(ingested), self._orders(ingested))[0]
+        return self._join(0, self._shares(ingested), self._orders(ingested))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class Runtime:
 
     def _join(
         self, batch: int, shares: list[Share], orders: tuple[tuple[Step, ...], ...]
-    ) -> tuple[DataFrame, Observation]:
+    ) -> DataFrame:
         fields = [
             StructField(
                 output.name,
@@ -163,7 +164,7 @@ class Runtime:
             )
             for output in self.query.outputs
         ]
-        schema = StructType([*fields, StructField(STATS, StringType())])
+        schema = StructType(fields)
         task = JoinTask(
             self.query,
             self.store,
@@ -174,18 +175,12 @@ class Runtime:
             self._merges(shares),
             self._run,
         )
-        observation = Observation()
         hosts = max((share.host for share in shares), default=0) + 1
-        joined = (
-            self._hosts_frame(hosts)
-            .mapInArrow(task, schema)
-            .observe(observation, F.collect_list(STATS).alias("stats"))
-            .filter(F.col(f"`{STATS}`").isNull())
-        )
+        joined = self._hosts_frame(hosts).mapInArrow(task, schema)
         for condition in self.compiled.finish.filters:
             joined = joined.filter(condition)
         columns = [F.expr(sql).alias(name) for sql, name in self.compiled.finish.columns]
-        return joined.select(*columns), observation
+        return joined.select(*columns)
 
     def _hosts_frame(self, hosts: int) -> DataFrame:
         """One row a host, and no more partitions than slots; kept, so that a host stays put."""
@@ -322,13 +317,3 @@ def _after_merges(refs: list[SegmentRef], merged: list[dict[str, Any]]) -> list[
             refs = [ref for ref in refs if ref.path not in gone]
             refs.append(SegmentRef(**merge["into"]))
     return refs
-
-
-def _observed(observation: Observation) -> list[str]:
-    """What the tasks counted; nothing, if the sink has not run the join."""
-    # pyspark offers only a wait without end, and a sink need not run the join at all.
-    future = observation._jo.future()  # type: ignore[union-attr] # noqa: SLF001
-    deadline = time.monotonic() + 5
-    while not future.isCompleted() and time.monotonic() < deadline:
-        time.sleep(0.002)
-    return list(observation.get["stats"]) if future.isCompleted() else []

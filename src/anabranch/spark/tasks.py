@@ -18,9 +18,6 @@ from anabranch.routing.base import Share
 from anabranch.state.segment import SegmentRef, read_segment
 from anabranch.state.store import Store
 
-STATS = "#stats"
-"""The column that carries a task's counts, in one row behind its results."""
-
 UNTIMED = int(np.iinfo(np.int64).min)
 """Stands for a missing time among rows that were set aside."""
 
@@ -64,7 +61,7 @@ class JoinTask:
     orders: tuple[tuple[Step, ...], ...]
     shares: Mapping[int, Share]
     schema: bytes
-    """Arrow schema of the results and the counts behind them, serialized."""
+    """Arrow schema of the results, serialized."""
     merges: Mapping[int, tuple[Merge, ...]] = field(default_factory=dict)
     run: str = ""
     """Which run this is: a worker outlives it, and may serve another over the same files."""
@@ -83,14 +80,14 @@ class JoinTask:
         new = [self._blocks(refs, share) for refs in share.new]
         schema = arrow_schema(self.schema)
         for results in join.run(old, new):
-            nothing = pa.nulls(results.num_rows, pa.string())
             columns = [
                 column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(results.columns, schema, strict=False)
+                for column, field in zip(results.columns, schema, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays([*columns, nothing], schema=schema)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
         merged = [self._merge(merge) for merge in self.merges.get(share.host, ())]
-        yield self._stats({**json.loads(join.tally.to_json()), "merged": merged})
+        report = {**json.loads(join.tally.to_json()), "merged": merged}
+        self.store.report(self.batch, share.host, json.dumps(report))
 
     def _blocks(self, refs: Sequence[SegmentRef], share: Share) -> list[Block]:
         blocks = opened(self.store, refs, self.run)
@@ -112,12 +109,6 @@ class JoinTask:
         block = build(self.query, merge.stream, rows)
         ref = self.store.add(self.batch, merge.stream, block, "merged")
         return {"from": [ref.path for ref in merge.refs], "into": ref.to_dict()}
-
-    def _stats(self, counts: Mapping[str, Any]) -> pa.RecordBatch:
-        schema = arrow_schema(self.schema)
-        arrays = [pa.nulls(1, field.type) for field in schema]
-        arrays[-1] = pa.array([json.dumps(counts)])
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 anabranch.json   the format's version, and the query that the state belongs to
 segments/        immutable segments
 manifests/       one a batch; the newest is the truth
+reports/         what the hosts counted in the batch under way
 spark/           the checkpoint of the Structured Streaming query that drives the batches
 """
 
@@ -110,10 +111,24 @@ class Store:
             self.files.delete(stale)
         self.files.delete(f"manifests/{manifest.batch - MANIFESTS_KEPT:012d}.json")
 
+    def report(self, batch: int, host: int, text: str) -> None:
+        """Leave what a host counted; a repeated task, which counts the same, overwrites it."""
+        self.files.write(_report(batch, host), text.encode())
+
+    def take_report(self, batch: int, host: int) -> str | None:
+        """Read a host's report and remove it; None if the host has not come to its end."""
+        try:
+            text = self.files.read(_report(batch, host)).decode()
+        except FileNotFoundError:
+            return None
+        self.files.delete(_report(batch, host))
+        return text
+
     def sweep(self, manifest: Manifest) -> int:
         """Delete what no manifest came to name: leftovers of a batch or commit that was cut off."""
         strangers = set(self.files.names("segments")) - manifest.paths()
         strangers.update(name for name in self.files.names("manifests") if name.endswith(".tmp"))
+        strangers.update(self.files.names("reports"))
         for path in strangers:
             self.files.delete(path)
         return len(strangers)
@@ -122,3 +137,7 @@ class Store:
         """Write a block under a name of its own: a repeated task overwrites nothing."""
         path = f"segments/{stream}/{batch:012d}-{purpose}-{uuid.uuid4().hex}.seg"
         return write_segment(self.files, path, stream, block)
+
+
+def _report(batch: int, host: int) -> str:
+    return f"reports/{batch:012d}-{host}.json"
