@@ -16,7 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 DEMO_ARGS ?=
-PYTEST_ARGS ?=
+# Two workers, a file of tests each: most of a small Spark job is waiting for the driver.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 BENCH_ARGS ?=
 
 # An environment knows the path it was made for, and its `anabranch` is the code at that path. So

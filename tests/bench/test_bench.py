@@ -52,10 +52,10 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -
 def test_a_case_is_measured_on_every_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = bench(tmp_path, capsys, "overlap-3way")
+    found = bench(tmp_path, capsys, "equality-2way")
 
     assert set(found) == KEYS
-    assert found["case"] == "overlap-3way"
+    assert found["case"] == "equality-2way"
     results = found["results"]
     assert results["ours"] == results["spark"] == results["kernel"] > 0
     assert all(found[name] > 0 for name in ("ours", "spark", "kernel", "ratio_to_spark"))

@@ -15,7 +15,7 @@ from tests.contract.drawing import Case, cases
 from tests.streams import counted
 
 slow = settings(
-    max_examples=40,
+    max_examples=30,
     suppress_health_check=list(HealthCheck),  # an example is a Spark job or two, never quick
 )
 
@@ -28,12 +28,13 @@ def test_every_strategy_gives_the_reference_answer(spark: SparkSession, case: Ca
     event(f"streams: {case.streams}, results: {'some' if expected else 'none'}")
     for strategy in running.strategies(joined):
         assert counted(joined.to_df(strategy).toArrow()) == expected, strategy
+    assert running.by_kernel(case, joined) == expected
     if case.is_sql:
         event("compared with Spark SQL")
         assert running.by_spark_sql(case, joined) == expected
 
 
-@settings(slow, max_examples=15)
+@settings(slow, max_examples=10)
 @given(case=cases(most_batches=3))
 def test_streams_give_the_reference_answer_of_their_timely_rows(
     spark: SparkSession, case: Case

@@ -1,8 +1,8 @@
 """`anabranch bench CASE`: run the sides of a case one after the other, and compare them.
 
 Each side reads the same files with the same trigger ("available now", a fixed number of files a
-batch) and discards its results after computing them. It has the batch size that suits it best;
-those sizes were measured and stand with the cases. One side at a time has the machine.
+batch) and discards its results after computing them. Each has a batch
+size of its own, which stands with the case. One side at a time has the machine.
 """
 
 from __future__ import annotations

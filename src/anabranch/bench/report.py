@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 from anabranch.bench.cases import Case
@@ -147,13 +148,15 @@ def machine() -> dict[str, Any]:
 
 def as_table(comparison: Comparison) -> Table:
     """One row per side; every plan of Spark's has its own."""
-    table = Table(title=f"{comparison.case.name}: {comparison.case.about}", title_justify="left")
+    title = f"{comparison.case.name}: {comparison.case.about}"
+    # Without rules between the columns it fits a terminal of 80 characters.
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
-    for column in (unit_of(comparison.case), "p50 s", "p90 s", "p99 s"):
+    for column in (unit_of(comparison.case), "p50 s", "p90 s", "p99 s", "kept", "bytes"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("rows kept", "bytes", "results", "ours is"):
-        table.add_column(column, justify="right")
-    plans = [(f"Spark, {name}", side) for name, side in comparison.plans.items()]
+    for column in ("results", "ours is"):
+        table.add_column(column, justify="right", no_wrap=True)
+    plans = [(f"Spark,\n{name}", side) for name, side in comparison.plans.items()]
     for name, side in (("ours", comparison.ours), *plans, ("kernel", comparison.kernel)):
         if side is not None:
             times = ratio(comparison.ours, side) if name != "ours" else (None, False)

@@ -6,7 +6,7 @@ A block is what a segment holds. It is built once, when its rows arrive, and nev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +33,23 @@ class Block:
     columns: Mapping[str, pa.Array]
     times: Ints
     indexes: Mapping[str, Index]
-    first: int = field(init=False)
-    last: int = field(init=False)
+    span: tuple[int, int] | None = None
+    """The first and last time of the rows, or of more than these; found out if not given."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "first", int(self.times.min()) if len(self.times) else 0)
-        object.__setattr__(self, "last", int(self.times.max()) if len(self.times) else -1)
+        if self.span is None:
+            known = (int(self.times.min()), int(self.times.max())) if len(self.times) else (0, -1)
+            object.__setattr__(self, "span", known)
+
+    @property
+    def first(self) -> int:
+        assert self.span is not None
+        return self.span[0]
+
+    @property
+    def last(self) -> int:
+        assert self.span is not None
+        return self.span[1]
 
     def __len__(self) -> int:
         return len(self.times)
@@ -50,6 +61,7 @@ class Block:
             {name: column.slice(start, stop - start) for name, column in self.columns.items()},
             self.times[start:stop],
             {KEY: {"codes": key["codes"][start:stop], "scale": key["scale"]}},
+            self.span,
         )
 
     def target(self, position: int, term: Term, stream: int) -> Target:

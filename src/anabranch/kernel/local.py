@@ -56,6 +56,9 @@ class LocalJoin:
             timely = pc.greater_equal(table.column(TIME), self._watermark)
             self.late[stream] += table.num_rows - int(pc.sum(timely).as_py() or 0)
             table = table.filter(timely)
+        for name in self.query.never_null(stream):
+            if table.column(name).null_count:
+                table = table.filter(pc.is_valid(table.column(name)))
         if not table.num_rows:
             return []
         block = build(self.query, stream, table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from anabranch.model.terms import Kind
+from anabranch.model.terms import Expression, Kind
 
 TIME = "#time"
 """The stored column that holds a row's event time, in microseconds since the epoch."""
@@ -82,6 +82,18 @@ class Query:
     key: tuple[str, ...] | None = None
     key_terms: tuple[int, ...] = ()
     """Positions of the terms that an exact key already decides."""
+
+    def never_null(self, stream: int) -> list[str]:
+        """Columns in which a null matches nothing; an SQL expression may see that otherwise."""
+        return sorted(
+            {
+                operand.column
+                for term in self.terms
+                if not isinstance(term.kind, Expression)
+                for operand in term.operands
+                if operand.stream == stream
+            }
+        )
 
     @property
     def windows(self) -> tuple[int, ...]:

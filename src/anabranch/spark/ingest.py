@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 from anabranch.kernel.block import Block, build
 from anabranch.model.query import TIME, Query
-from anabranch.model.terms import Expression
 from anabranch.spark.envelope import KEEP, STREAM, Envelope
 from anabranch.spark.tasks import UNTIMED
 from anabranch.state.segment import SegmentRef
@@ -103,7 +102,7 @@ class IngestTask:
             greatest = int(pc.max(rows.column(TIME)).as_py())
             count.greatest = greatest if count.greatest is None else max(count.greatest, greatest)
         before = rows.num_rows
-        for name in _never_null(self.query, stream):
+        for name in self.query.never_null(stream):
             if rows.column(name).null_count:
                 rows = rows.filter(pc.is_valid(rows.column(name)))
         count.null_key += before - rows.num_rows
@@ -128,19 +127,6 @@ def _is_full(tables: list[pa.Table]) -> bool:
     return bool(tables) and (
         sum(table.num_rows for table in tables) >= SEGMENT_ROWS
         or sum(table.nbytes for table in tables) >= SEGMENT_BYTES
-    )
-
-
-def _never_null(query: Query, stream: int) -> list[str]:
-    """Columns in which a null means that the row matches nothing; SQL may see that otherwise."""
-    return sorted(
-        {
-            operand.column
-            for term in query.terms
-            if not isinstance(term.kind, Expression)
-            for operand in term.operands
-            if operand.stream == stream
-        }
     )
 
 
