@@ -40,6 +40,8 @@ class SparkPlan:
     name: str
     conditions: tuple[str, ...]
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: int | None = None
+    """Files per stream and batch that suit this way best, where it is not the case's."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def _constant_key(**conditions: str) -> SparkPlan:
         "constant key",
         tuple(f"a_one = {name}_one AND {text}" for name, text in conditions.items()),
         {name: (CONSTANT.format(name),) for name in ("a", *conditions)},
+        files=1,
     )
 
 
@@ -195,7 +198,7 @@ OVERLAP_3WAY = Case(
             b="size(array_intersect(a_s, b_s)) >= 3", c="size(array_intersect(b_s, c_s)) >= 3"
         ),
     ),
-    rows=(400,) * 120,
+    rows=(400,) * 80,
     ours_files=20,
     spark_files=1,
 )

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from anabranch.bench import data
-from anabranch.bench.cases import CASES
+from anabranch.bench.cases import CASES, Case, SparkPlan
 from anabranch.bench.child import KERNEL, OURS, SIDES, SPARK, Assignment
 from anabranch.bench.measure import Batch, summarise, summarise_empty
 from anabranch.bench.process import run_side
@@ -94,12 +94,14 @@ def _compare(name: str, args: argparse.Namespace, progress: Progress) -> Compari
     task = Assignment(name, args.quick, OURS, 0, str(directory), "", case.ours_files)
     if args.batch_files is not None:
         task = replace(task, files=args.batch_files)
-        spark = task
-    else:
-        spark = replace(task, files=case.spark_files)
     asked = SIDES if args.side is None else (args.side,)
     plans = {
-        plan.name: _side(replace(spark, side=SPARK, plan=at), args, progress, plan.name)
+        plan.name: _side(
+            replace(task, side=SPARK, plan=at, files=_spark_files(case, plan, args)),
+            args,
+            progress,
+            plan.name,
+        )
         for at, plan in enumerate(case.spark)
         if SPARK in asked
     }
@@ -108,6 +110,11 @@ def _compare(name: str, args: argparse.Namespace, progress: Progress) -> Compari
     limited = KERNEL in asked and not case.counts_batches
     kernel = _side(replace(task, side=KERNEL), args, progress) if limited else None
     return Comparison(case, ours, plans, kernel)
+
+
+def _spark_files(case: Case, plan: SparkPlan, args: argparse.Namespace) -> int:
+    chosen: int | None = args.batch_files
+    return chosen or plan.files or case.spark_files
 
 
 def _side(task: Assignment, args: argparse.Namespace, progress: Progress, plan: str = "") -> Side:
