@@ -42,4 +42,4 @@ def test_batches_hold_the_rows_of_all_streams_and_the_last_may_be_short() -> Non
 def test_the_steady_state_begins_when_a_window_has_filled_and_a_batch_has_passed() -> None:
     case = CASES["equality-2way"]
 
-    assert [case.warm_batches(files) for files in (1, 4, 10, 20, 60)] == [10, 3, 1, 1, 0]
+    assert [case.warm_batches(files) for files in (1, 4, 10, 20, 120)] == [10, 3, 1, 1, 0]
