@@ -195,7 +195,9 @@ def _intervals(
         above, below = (
             (partner, piece) if partner.operands[1] == piece.operands[0] else (piece, partner)
         )
-        kind = Interval(True, True, above.kind.high_strict, below.kind.high_strict)  # type: ignore[union-attr]
+        assert isinstance(above.kind, Interval)
+        assert isinstance(below.kind, Interval)
+        kind = Interval(True, True, above.kind.high_strict, below.kind.high_strict)
         operands = (below.operands[0], above.operands[0], below.operands[1])
         joined[joined.index(partner)] = Request(f"{partner.text} AND {piece.text}", kind, operands)
     return joined

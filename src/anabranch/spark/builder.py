@@ -6,7 +6,7 @@ import atexit
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -74,7 +74,7 @@ class JoinQuery:
             analysis.add(term)
         object.__setattr__(self, "compiled", analysis.compile(self.selected))
 
-    compiled: Compiled = None  # type: ignore[assignment]
+    compiled: Compiled = field(init=False)
 
     def select(self, *columns: str) -> JoinQuery:
         """The columns of the result, as SQL: "orders.id AS order_id", "clicks.*"."""

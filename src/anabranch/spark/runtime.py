@@ -56,7 +56,6 @@ class Runtime:
     slots: int
     clock: Callable[[], int] = wall_clock
     compaction: Compaction = field(default_factory=Compaction)
-    on_commit: Callable[[Manifest], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.query = self.compiled.query
@@ -264,7 +263,6 @@ class Runtime:
             for ref in count.late_segments:
                 self.store.files.delete(ref.path)
         self.manifest = committed
-        self.on_commit(committed)
 
     def _counted(self, ingested: list[Ingested], tally: Tally) -> dict[str, Any]:
         before = self.manifest.counters
