@@ -17,6 +17,7 @@ from anabranch.model.duration import microseconds
 from anabranch.model.query import Query, StoredColumn
 from anabranch.model.terms import Match, Request
 from anabranch.report.explanation import explanation
+from anabranch.routing.base import Router
 from anabranch.routing.strategies import router_for
 from anabranch.spark.analysis import Analysis, Compiled
 from anabranch.spark.envelope import Envelope, tagged_union
@@ -24,6 +25,7 @@ from anabranch.spark.inputs import Input
 from anabranch.spark.run import Run
 from anabranch.spark.runtime import Runtime
 from anabranch.spark.sinks import Sink
+from anabranch.state.lock import Lock
 from anabranch.state.store import Store
 
 FEWEST, MOST = 2, 9
@@ -84,7 +86,7 @@ class JoinQuery:
 
     def explain(self, strategy: str = "auto", hosts: int | None = None) -> str:
         """What the query will do, and why; nothing runs."""
-        router = router_for(self.compiled.query, strategy, hosts or self._slots())
+        router = self._router(strategy, hosts)
         return explanation(
             self.compiled.query,
             router.name,
@@ -106,7 +108,9 @@ class JoinQuery:
             )
         directory = tempfile.mkdtemp(prefix="anabranch-", dir=scratch)
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        return self._runtime(Store.at(directory), strategy, None, _no_sink, None).bounded_answer()
+        router, store = self._router(strategy, None), Store.at(directory)
+        store.claim(self.description())
+        return self._runtime(store, router, _no_sink, None).bounded_answer()
 
     def start(
         self,
@@ -127,15 +131,22 @@ class JoinQuery:
         if not callable(sink) or not (late is None or callable(late)):
             raise QueryError("a sink is ab.parquet_sink(path), or a function (DataFrame, batch id)")
         when = _trigger(trigger)
+        router = self._router(strategy, hosts)
         store = Store.at(str(checkpoint))
-        runtime = self._runtime(store, strategy, hosts, sink, late)
-        run = Run(runtime)
-        union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
-        if union is None:
-            run.drive_bounded()
-        else:
-            store.check_driver(runtime.manifest)
-            run.drive(union, f"{str(checkpoint).rstrip('/')}/spark", when)
+        store.claim(self.description())
+        lock = Lock.take(store.files)
+        try:
+            runtime = self._runtime(store, router, sink, late)
+            run = Run(runtime, lock)
+            union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
+            if union is None:
+                run.drive_bounded()
+            else:
+                store.check_driver(runtime.manifest)
+                run.drive(union, f"{str(checkpoint).rstrip('/')}/spark", when)
+        except BaseException:
+            lock.release()
+            raise
         return run
 
     # -- behind the surface ------------------------------------------------------------------
@@ -143,15 +154,14 @@ class JoinQuery:
     def _slots(self) -> int:
         return int(self.inputs[0].frame.sparkSession.sparkContext.defaultParallelism)
 
-    def _runtime(
-        self, store: Store, strategy: str, hosts: int | None, sink: Sink, late: Sink | None
-    ) -> Runtime:
-        slots = self._slots()
+    def _router(self, strategy: str, hosts: int | None) -> Router:
+        wanted = hosts if hosts is not None else self._slots()
+        return router_for(self.compiled.query, strategy, wanted)
+
+    def _runtime(self, store: Store, router: Router, sink: Sink, late: Sink | None) -> Runtime:
         query = self.compiled.query
-        router = router_for(query, strategy, hosts if hosts is not None else slots)
         carried = self._with_every_column() if late is not None else query
         static = tagged_union(carried, Envelope.of(carried), self.inputs, streaming=False)
-        store.claim(self.description())
         return Runtime(
             self.inputs[0].frame.sparkSession,
             self.compiled,
@@ -162,7 +172,7 @@ class JoinQuery:
             late,
             static,
             tuple(i for i, source in enumerate(self.inputs) if not source.frame.isStreaming),
-            slots,
+            self._slots(),
         )
 
     def _with_every_column(self) -> Query:

@@ -14,6 +14,7 @@ from anabranch.errors import AnabranchError, CheckpointError, TermError
 from anabranch.report.diagnosis import Diagnosis, diagnosed
 from anabranch.report.progress import progress
 from anabranch.spark.runtime import Runtime
+from anabranch.state.lock import Lock
 
 _IN_TASKS: dict[str, type[AnabranchError]] = {
     "TermError": TermError,
@@ -24,8 +25,10 @@ _IN_TASKS: dict[str, type[AnabranchError]] = {
 class Run:
     """A handle on a join that runs in the background."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, lock: Lock) -> None:
         self._runtime = runtime
+        self._lock = lock
+        lock.in_use = lambda: self.is_active
         self._query: StreamingQuery | None = None
         self._bounded: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -64,8 +67,12 @@ class Run:
     @property
     def is_active(self) -> bool:
         if self._query is not None:
-            return bool(self._query.isActive)
-        return self._bounded is not None and self._bounded.is_alive()
+            active = bool(self._query.isActive)
+        else:
+            active = self._bounded is not None and self._bounded.is_alive()
+        if not active:
+            self._lock.release()
+        return active
 
     @property
     def exception(self) -> BaseException | None:
@@ -78,20 +85,22 @@ class Run:
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for the end, at most `timeout` seconds; True if it came. A failed run raises."""
-        if self._query is not None:
-            try:
-                if timeout is None:
-                    self._query.awaitTermination()
-                    return True
+        try:
+            if self._query is None:
+                assert self._bounded is not None
+                self._bounded.join(timeout)
+            elif timeout is None:
+                self._query.awaitTermination()
+            else:
                 # Whole seconds are all that its type admits, but it takes parts of them.
-                return bool(self._query.awaitTermination(max(timeout, 0.001)))  # type: ignore[arg-type]
-            except StreamingQueryException as error:
-                raise (self._failure or error) from None
-        assert self._bounded is not None
-        self._bounded.join(timeout)
-        if self._failure is not None:
+                self._query.awaitTermination(max(timeout, 0.001))  # type: ignore[arg-type]
+        except StreamingQueryException as error:
+            raise (self._failure or error) from None
+        finally:
+            over = not self.is_active
+        if self._query is None and self._failure is not None:
             raise self._failure
-        return not self._bounded.is_alive()
+        return over
 
     def stop(self) -> None:
         """End the run. What is committed stays; a batch under way is repeated by the next run."""
@@ -99,6 +108,7 @@ class Run:
             self._query.stop()
         elif self._bounded is not None:
             self._bounded.join()
+        self._lock.release()
 
     @property
     def progress(self) -> dict[str, Any]:

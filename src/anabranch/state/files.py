@@ -78,6 +78,11 @@ class Files:
         with contextlib.suppress(FileNotFoundError):
             system.delete_file(f"{base}/{path}")
 
+    def local_root(self) -> Path | None:
+        """The root as a path of this machine; None where it is remote."""
+        system, base = self._resolve()
+        return Path(base) if isinstance(system, fs.LocalFileSystem) else None
+
     def _resolve(self) -> tuple[fs.FileSystem, str]:
         if "://" in self.root:
             # Spark says s3a where everybody else says s3.
