@@ -9,9 +9,11 @@ from anabranch.kernel import sets, vectors, weighted
 from anabranch.kernel.base import Kernel
 from anabranch.kernel.equality import EqualKernel
 from anabranch.kernel.general import ExpressionKernel, MatchKernel
+from anabranch.kernel.images import AlikeKernel
 from anabranch.kernel.ordered import BandKernel, IntervalKernel
 from anabranch.model.query import Query, Term
 from anabranch.model.terms import (
+    Alike,
     Band,
     Cosine,
     Equal,
@@ -33,6 +35,7 @@ KERNELS: dict[type, Callable[[Term], Kernel]] = {
     InnerProduct: vectors.InnerProductKernel,
     Overlap: sets.OverlapKernel,
     Jaccard: sets.JaccardKernel,
+    Alike: AlikeKernel,
     Expression: ExpressionKernel,
     Match: MatchKernel,
 }

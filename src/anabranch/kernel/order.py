@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from anabranch.model.query import Query, Term
 from anabranch.model.terms import (
+    Alike,
     Band,
     Cosine,
     Equal,
@@ -45,6 +46,7 @@ COSTS: dict[type, Cost] = {
     Within: Cost(0.01, 4.0, 200.0),
     Cosine: Cost(0.01, 4.0, 200.0),
     InnerProduct: Cost(0.01, 4.0, 200.0),
+    Alike: Cost(0.01, 10_000.0, 10_000.0),
     Expression: Cost(0.3, 50.0, 60.0),
     Match: Cost(0.1, 50.0, 1000.0),
 }
@@ -64,7 +66,7 @@ class Step:
 def steps(
     query: Query,
     start: int,
-    rows: Sequence[int],
+    rows: Sequence[float],
     selectivities: Mapping[int, float] | None = None,
 ) -> tuple[Step, ...]:
     """The cheapest next stream first, greedily: least rows expected to come out of the step.
@@ -76,10 +78,25 @@ def steps(
     order: list[Step] = []
     while len(bound) < len(query.streams):
         candidates = [s for s in range(len(query.streams)) if s not in bound]
-        best = min(candidates, key=lambda s: (_fan_out(query, bound, s, rows, known), s))
+        best = min(candidates, key=lambda s: (fan_out(query, bound, s, rows, known), s))
         order.append(_step(query, bound, best, known))
         bound.add(best)
     return tuple(order)
+
+
+def steps_along(
+    query: Query,
+    start: int,
+    order: Sequence[int],
+    selectivities: Mapping[int, float] | None = None,
+) -> tuple[Step, ...]:
+    """The steps of a probe that visits the streams in a given order."""
+    bound = {start}
+    found = []
+    for stream in order:
+        found.append(_step(query, bound, stream, selectivities or {}))
+        bound.add(stream)
+    return tuple(found)
 
 
 def _decidable(query: Query, bound: set[int], stream: int) -> list[int]:
@@ -95,9 +112,10 @@ def _selectivity(query: Query, position: int, known: Mapping[int, float]) -> flo
     return known.get(position, COSTS[type(query.terms[position].kind)].selectivity)
 
 
-def _fan_out(
-    query: Query, bound: set[int], stream: int, rows: Sequence[int], known: Mapping[int, float]
+def fan_out(
+    query: Query, bound: set[int], stream: int, rows: Sequence[float], known: Mapping[int, float]
 ) -> float:
+    """Rows of a stream that a combination of bound ones is expected to match."""
     expected = float(rows[stream])
     for position in _decidable(query, bound, stream):
         expected *= _selectivity(query, position, known)

@@ -96,18 +96,30 @@ class Partial:
         return len(next(iter(self.refs.values())))
 
     def bind(
-        self, stream: int, block: Block, window: int, probes: Rows, rows: Rows, times: Ints
+        self, stream: int, block: Block, probes: Rows, rows: Rows, times: Ints, ends: Ints
     ) -> Partial:
-        """These combinations (`probes`), each with one more row (`rows` of the block)."""
+        """These combinations (`probes`), each with one more row (`rows` of the block).
+
+        `times` are those of the new rows, `ends` the last times that their windows reach.
+        """
         return Partial(
             self._with(stream, block, probes, rows),
             np.maximum(self.latest[probes], times),
-            np.minimum(self.deadline[probes], times + window),
+            np.minimum(self.deadline[probes], ends),
         )
 
     def complete(self, stream: int, block: Block, probes: Rows, rows: Rows) -> Partial:
         """As `bind`, with the last stream: no further row will ask for the times."""
         return Partial(self._with(stream, block, probes, rows), _NO_TIMES, _NO_TIMES)
+
+    def part(self, start: int, stop: int) -> Partial:
+        """Some of the combinations, from one position up to another."""
+        positions = np.arange(start, stop)
+        return Partial(
+            {stream: refs.take(positions) for stream, refs in self.refs.items()},
+            self.latest[start:stop],
+            self.deadline[start:stop],
+        )
 
     def _with(self, stream: int, block: Block, probes: Rows, rows: Rows) -> dict[int, Refs]:
         refs = {bound: ref.take(probes) for bound, ref in self.refs.items()}

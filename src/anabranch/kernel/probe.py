@@ -7,7 +7,7 @@ stream `i` visit the other streams one after the other, carrying row numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,10 +22,17 @@ from anabranch.kernel.kernels import kernels_of
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs, merged
 from anabranch.kernel.tally import Tally
+from anabranch.kernel.window import Window
 from anabranch.model.query import Query
 
 ROWS_AT_ONCE = 1 << 17
 """Partial results that are carried on together: enough to amortise a step, little memory."""
+
+Bounds = Mapping[int, tuple[int, int]]
+"""First and last time, both included, of the rows of a stream that take part; of others all do."""
+
+Blocks = Sequence[Sequence[Block]]
+"""Blocks of each stream, by its position."""
 
 
 @dataclass
@@ -39,47 +46,60 @@ class Join:
 
     def __post_init__(self) -> None:
         self._kernels = kernels_of(self.query)
-        self._windows = self.query.windows
+        self._windows = [Window(stream) for stream in self.query.streams]
 
     def run(
-        self, old: Sequence[Sequence[Block]], new: Sequence[Sequence[Block]]
+        self, old: Blocks, new: Blocks, bounds: Bounds | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The results that `new` adds to `old`, as batches of the query's outputs."""
+        """The results that `new` adds to `old` within the bounds, as batches of the outputs."""
         for start in range(len(self.query.streams)):
-            visible = [
-                [*old[stream], *(new[stream] if stream < start else ())]
-                for stream in range(len(self.query.streams))
-            ]
+            visible = visible_to(start, old, new)
             if all(visible[step.stream] for step in self.orders[start]):
                 for block in new[start]:
-                    yield from self._probe(start, block, visible)
+                    yield from self._probe(start, block, visible, bounds or {})
 
     def _probe(
-        self, start: int, block: Block, visible: Sequence[Sequence[Block]]
+        self, start: int, block: Block, visible: Blocks, bounds: Bounds
     ) -> Iterator[pa.RecordBatch]:
         fan_out = np.zeros(len(block), np.int64)
-        for first in range(0, len(block), ROWS_AT_ONCE):
-            rows = np.arange(first, min(first + ROWS_AT_ONCE, len(block)))
-            times = block.times[rows]
-            seed = Partial({start: Refs((block,), rows)}, times, times + self._windows[start])
-            for result in self._extend(seed, self.orders[start], visible):
+        for seed in self.seeds(start, block, bounds):
+            for result in self.extend(seed, self.orders[start], visible, bounds):
                 hits = result.refs[start].rows
                 lowest = int(hits.min())
                 counts = np.bincount(hits - lowest)
                 fan_out[lowest : lowest + len(counts)] += counts
-                yield self._gather(result)
+                yield self.gather(result)
         self.tally.probed(self.query, start, block, fan_out)
 
-    def _extend(
-        self, partial: Partial, steps: Sequence[Step], visible: Sequence[Sequence[Block]]
+    def seeds(self, start: int, block: Block, bounds: Bounds) -> Iterator[Partial]:
+        """The rows of a block that set out to find partners, some at a time."""
+        chosen = np.arange(len(block))
+        if start in bounds and not (
+            bounds[start][0] <= block.first and block.last <= bounds[start][1]
+        ):
+            first, last = bounds[start]
+            chosen = np.flatnonzero((block.times >= first) & (block.times <= last))
+        for first in range(0, len(chosen), ROWS_AT_ONCE):
+            rows = chosen[first : first + ROWS_AT_ONCE]
+            times = block.times[rows]
+            deadline = self._windows[start].end(times)
+            yield Partial({start: Refs((block,), rows)}, times, deadline)
+
+    def extend(
+        self, partial: Partial, steps: Sequence[Step], visible: Blocks, bounds: Bounds
     ) -> Iterator[Partial]:
+        """Combinations with one more row for each step, among the blocks in reach."""
         if not steps:
             yield partial
             return
         step, later = steps[0], steps[1:]
-        low = partial.latest - self._windows[step.stream]
-        reach = (int(low.min()), int(partial.deadline.max()))
-        probe = self._probe_side(step, partial, low)
+        low = partial.latest - self._windows[step.stream].longest
+        high = partial.deadline
+        if step.stream in bounds:
+            low = np.maximum(low, bounds[step.stream][0])
+            high = np.minimum(high, bounds[step.stream][1])
+        reach = (int(low.min()), int(high.max()))
+        probe = self._probe_side(step, partial, low, high)
         pending: list[Partial] = []
         size = 0
         for block in visible[step.stream]:
@@ -87,18 +107,18 @@ class Join:
                 continue
             self._count_reach(step, len(partial) * len(block))
             for probes, rows in self._candidates(step, block, probe):
-                found = self._check(step, partial, block, low, probes, rows)
+                found = self._check(step, partial, block, probe, probes, rows)
                 if found is None:
                     continue
                 pending.append(found)
                 size += len(found)
                 if size >= ROWS_AT_ONCE:
-                    yield from self._extend(merged(pending), later, visible)
+                    yield from self.extend(merged(pending), later, visible, bounds)
                     pending, size = [], 0
         if pending:
-            yield from self._extend(merged(pending), later, visible)
+            yield from self.extend(merged(pending), later, visible, bounds)
 
-    def _probe_side(self, step: Step, partial: Partial, low: Ints) -> Probe:
+    def _probe_side(self, step: Step, partial: Partial, low: Ints, high: Ints) -> Probe:
         columns: dict[int, pa.Array] = {}
         if step.index is not None:
             columns = {
@@ -109,7 +129,7 @@ class Join:
         elif self.query.key is not None:
             stream = next(iter(partial.refs))
             columns = {0: partial.column(stream, self.query.key[stream])}
-        return Probe(columns, low, partial.deadline)
+        return Probe(columns, low, high)
 
     def _candidates(self, step: Step, block: Block, probe: Probe) -> Iterator[Pairs]:
         if step.index is not None:
@@ -121,13 +141,16 @@ class Join:
         return in_reach(block.times, probe)
 
     def _check(
-        self, step: Step, partial: Partial, block: Block, low: Ints, probes: Rows, rows: Rows
+        self, step: Step, partial: Partial, block: Block, probe: Probe, probes: Rows, rows: Rows
     ) -> Partial | None:
         """The candidates that lie in the window and satisfy every term decided here."""
         probes = probes.astype(np.intp, copy=False)
         rows = rows.astype(np.intp, copy=False)
         times = block.times[rows]
-        inside = (times >= low[probes]) & (times <= partial.deadline[probes])
+        window = self._windows[step.stream]
+        inside = (times >= probe.low[probes]) & (times <= probe.high[probes])
+        if window.varies:
+            inside &= window.end(times) >= partial.latest[probes]
         probes, rows, times = _kept(inside, probes, rows, times)
         for position in step.checks:
             if not len(probes):
@@ -150,7 +173,7 @@ class Join:
             return None
         if len(partial.refs) + 1 == len(self._windows):
             return partial.complete(step.stream, block, probes, rows)
-        return partial.bind(step.stream, block, self._windows[step.stream], probes, rows, times)
+        return partial.bind(step.stream, block, probes, rows, times, window.end(times))
 
     def _count_reach(self, step: Step, pairs: int) -> None:
         if step.index is not None:
@@ -160,10 +183,19 @@ class Join:
                 if position in self.query.key_terms:
                     self.tally.reached(position, pairs)
 
-    def _gather(self, result: Partial) -> pa.RecordBatch:
+    def gather(self, result: Partial) -> pa.RecordBatch:
+        """The output columns of whole combinations."""
         outputs = self.query.outputs
         columns = [result.refs[o.operand.stream].column(o.operand.column) for o in outputs]
         return pa.RecordBatch.from_arrays(columns, [output.name for output in outputs])
+
+
+def visible_to(start: int, old: Blocks, new: Blocks) -> list[list[Block]]:
+    """What new rows of a stream may meet: new rows only of the streams before their own.
+
+    Of two new rows that match, one finds the other, and not both each other.
+    """
+    return [[*old[stream], *(new[stream] if stream < start else ())] for stream in range(len(old))]
 
 
 def _kept(keep: np.ndarray, probes: Rows, rows: Rows, times: Ints) -> tuple[Rows, Rows, Ints]:

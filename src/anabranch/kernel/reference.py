@@ -17,6 +17,7 @@ import pyarrow as pa
 from anabranch.kernel.kernels import kernels_of
 from anabranch.model.query import TIME, Query, Term
 from anabranch.model.terms import (
+    Alike,
     Band,
     Cosine,
     Equal,
@@ -64,9 +65,9 @@ def _in_window(
         other_time = streams[other][other_row][TIME]
         if time is None or other_time is None:
             return False
-        if time - other_time > query.streams[other].window:
+        if time - other_time > query.streams[other].window_at(other_time):
             return False
-        if other_time - time > query.streams[stream].window:
+        if other_time - time > query.streams[stream].window_at(time):
             return False
     return True
 
@@ -171,6 +172,16 @@ def _jaccard(kind: Jaccard, left: list[Any], right: list[Any]) -> bool:
     return bool(a and b) and len(a & b) / len(a | b) >= kind.at_least
 
 
+def _alike(kind: Alike, left: bytes, right: bytes) -> bool:
+    if len(left) != len(right) or not left or len(left) % 3:
+        return False
+    pixels = [
+        all(abs(left[at + c] - right[at + c]) <= kind.tolerance for c in range(3))
+        for at in range(0, len(left), 3)
+    ]
+    return sum(pixels) >= kind.at_least * len(pixels)
+
+
 DEFINITIONS: dict[type, Callable[..., bool]] = {
     Equal: _equal,
     Band: _band,
@@ -180,4 +191,5 @@ DEFINITIONS: dict[type, Callable[..., bool]] = {
     InnerProduct: _inner_product,
     Overlap: _overlap,
     Jaccard: _jaccard,
+    Alike: _alike,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,20 +52,17 @@ class Tally:
         }
         return {p: max(self.matched[p], 0.5) / count for p, count in pairs.items() if count}
 
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "reach": dict(self.reach),
-                "compared": dict(self.compared),
-                "matched": dict(self.matched),
-                "results": self.results,
-                "multiplying": self.multiplying,
-            }
-        )
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "reach": dict(self.reach),
+            "compared": dict(self.compared),
+            "matched": dict(self.matched),
+            "results": self.results,
+            "multiplying": self.multiplying,
+        }
 
-    def add(self, text: str) -> None:
-        """Add the counts of another task."""
-        other = json.loads(text)
+    def add(self, other: Mapping[str, Any]) -> None:
+        """Add the counts of another task, as `to_dict` gives them."""
         for name in ("reach", "compared", "matched"):
             counts: Counter[int] = getattr(self, name)
             for position, count in other[name].items():
@@ -82,7 +79,9 @@ def _row(query: Query, stream: int, block: Block, row: int, results: int) -> dic
             operand.column
             for term in query.terms
             for operand in term.operands
-            if operand.stream == stream and not operand.column.startswith("#")
+            if operand.stream == stream
+            and operand.column in block.columns
+            and not operand.column.startswith("#")
         }
     )
     values = {name: str(block.columns[name][row].as_py())[:60] for name in columns}

@@ -20,6 +20,22 @@ class Stream:
     window: int
     lateness: int
     idle: int
+    resized: tuple[tuple[int, int], ...] = ()
+    """Times from which rows have another window, ascending, each with that window."""
+
+    @property
+    def longest(self) -> int:
+        """The longest window that any row of the stream has."""
+        return max([self.window, *(window for _, window in self.resized)])
+
+    @property
+    def latest(self) -> int:
+        """The window that new rows have."""
+        return self.resized[-1][1] if self.resized else self.window
+
+    def window_at(self, time: int) -> int:
+        """The window of a row: it is decided by the row's own time."""
+        return next((w for since, w in reversed(self.resized) if time >= since), self.window)
 
 
 @dataclass(frozen=True)
@@ -97,4 +113,5 @@ class Query:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        return tuple(stream.window for stream in self.streams)
+        """How long a row of each stream may be needed, at most."""
+        return tuple(stream.longest for stream in self.streams)

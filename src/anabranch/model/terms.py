@@ -78,6 +78,14 @@ class Jaccard:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """At least a part `at_least` of the pixels of two images are alike, up to `tolerance`."""
+
+    at_least: float
+    tolerance: int
+
+
+@dataclass(frozen=True)
 class Match:
     """A function of the user's, from blocks of columns to a Boolean block."""
 
@@ -100,6 +108,7 @@ Kind = (
     | InnerProduct
     | Overlap
     | Jaccard
+    | Alike
     | Match
     | Expression
 )
@@ -162,6 +171,20 @@ def jaccard(left: str, right: str, at_least: float) -> Request:
         raise QueryError("jaccard: at_least is 0, which every pair satisfies; write more than 0")
     text = f"jaccard({left}, {right}, at_least={at_least:g})"
     return Request(text, Jaccard(at_least), (left, right))
+
+
+def alike(left: str, right: str, at_least: float, tolerance: int = 16) -> Request:
+    """Two images (binary columns of red, green and blue, a byte each) are alike, pixel by pixel.
+
+    A pixel is alike if none of its three values differs by more than `tolerance`, of 255;
+    `at_least` is the part of all pixels that must be. Images of different sizes never match.
+    """
+    part = _number("alike", "at_least", at_least, at_least=0, at_most=1)
+    most = _number("alike", "tolerance", tolerance, at_least=0, at_most=255)
+    if most != int(most):
+        raise QueryError(f"alike: tolerance is {tolerance!r}; write a whole number from 0 to 255")
+    text = f"alike({left}, {right}, at_least={part:g}, tolerance={int(most)})"
+    return Request(text, Alike(part, int(most)), (left, right))
 
 
 def match(function: Callable[..., Any], *columns: str) -> Request:

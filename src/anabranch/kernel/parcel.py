@@ -1,0 +1,108 @@
+"""Intermediate results on their way to another host, as bytes.
+
+A parcel holds combinations of rows by number, and beside them each row that occurs, once, with the
+columns that later steps or the output will ask for: however often a row has matched, it travels
+once. The format is a series of Arrow IPC streams: one a bound stream, then the combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.kernel.base import Ints, Rows
+from anabranch.kernel.block import Block
+from anabranch.kernel.order import Step
+from anabranch.kernel.partial import Partial, Refs
+from anabranch.model.query import TIME, Query
+
+PARCEL_BYTES = 32 << 20
+"""Larger ones are split: a parcel is held in memory whole, by Spark and by its receiver."""
+
+
+def needed(query: Query, bound: Sequence[int], left: Sequence[Step]) -> dict[int, list[str]]:
+    """The columns of bound streams that the steps left, or the output, will ask for."""
+    wanted: dict[int, set[str]] = {stream: set() for stream in bound}
+    for output in query.outputs:
+        if output.operand.stream in wanted:
+            wanted[output.operand.stream].add(output.operand.column)
+    for step in left:
+        for position in step.checks:
+            for operand in query.terms[position].operands:
+                if operand.stream in wanted:
+                    wanted[operand.stream].add(operand.column)
+    if query.key is not None and left:
+        wanted[bound[0]].add(query.key[bound[0]])
+    return {stream: sorted(columns) for stream, columns in wanted.items()}
+
+
+def pack(partial: Partial, columns: Mapping[int, Sequence[str]]) -> Iterator[bytes]:
+    """One parcel or, where it would be large, several."""
+    pieces = {stream: _distinct(refs, columns[stream]) for stream, refs in partial.refs.items()}
+    size = sum(rows.nbytes for rows, _ in pieces.values())
+    if size > PARCEL_BYTES and len(partial) > 1:
+        half = len(partial) // 2
+        yield from pack(partial.part(0, half), columns)
+        yield from pack(partial.part(half, len(partial)), columns)
+        return
+    sink = pa.BufferOutputStream()
+    for rows, _ in pieces.values():
+        _write(sink, rows)
+    numbers = {f"r{stream}": pa.array(index) for stream, (_, index) in pieces.items()}
+    times = {"latest": pa.array(partial.latest), "deadline": pa.array(partial.deadline)}
+    arrays = {**numbers, **times}
+    _write(sink, pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)))
+    yield sink.getvalue().to_pybytes()
+
+
+def unpack(data: pa.Buffer, bound: Sequence[int]) -> Partial:
+    """The combinations of a parcel, over blocks of its own."""
+    source = pa.BufferReader(data)
+    blocks = {stream: _block(_read(source)) for stream in bound}
+    combinations = _read(source)
+    return Partial(
+        {
+            stream: Refs((block,), combinations.column(f"r{stream}").to_numpy())
+            for stream, block in blocks.items()
+        },
+        combinations.column("latest").to_numpy(),
+        combinations.column("deadline").to_numpy(),
+    )
+
+
+def _distinct(refs: Refs, columns: Sequence[str]) -> tuple[pa.RecordBatch, Rows]:
+    """The rows that occur, once each, and for every combination the number of its own."""
+    index = np.empty(len(refs), np.int32)
+    pieces: list[list[pa.Array]] = []
+    count = 0
+    for at, block in enumerate(refs.blocks):
+        mine = slice(None) if refs.which is None else np.flatnonzero(refs.which == at)
+        rows, numbers = np.unique(refs.rows[mine], return_inverse=True)
+        if not len(rows):
+            continue
+        index[mine] = numbers + count
+        count += len(rows)
+        taken = pa.array(rows)
+        pieces.append(
+            [pa.array(block.times[rows]), *(block.columns[name].take(taken) for name in columns)]
+        )
+    arrays = [pa.concat_arrays(parts) for parts in zip(*pieces, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [TIME, *columns]), index
+
+
+def _block(rows: pa.RecordBatch) -> Block:
+    times: Ints = rows.column(TIME).to_numpy()
+    columns = {name: rows.column(name) for name in rows.schema.names if name != TIME}
+    return Block(columns, times, {})
+
+
+def _write(sink: pa.BufferOutputStream, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def _read(source: pa.BufferReader) -> pa.RecordBatch:
+    (batch,) = pa.ipc.open_stream(source)  # to its end, where the next stream begins
+    return batch
