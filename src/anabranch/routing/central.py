@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anabranch.routing.base import Segments, Share, frozen
+from anabranch.adapt.events import Event
+from anabranch.model.query import Query
+from anabranch.routing.base import Measured, Plan, Share, Situation
 
 
 class CentralRouter:
     """One host keeps all segments and joins them."""
 
     name = "central"
+    hosts = 1
 
-    def route(self, old: Segments, new: Segments) -> list[Share]:
-        return [Share(0, frozen(old), frozen(new))]
+    def route(self, situation: Situation) -> Plan:
+        return Plan(1, shares=(Share(0),))
+
+    def learn(self, measured: Measured) -> tuple[Event, ...]:
+        return ()
+
+    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
+        return ()
+
+    def forecast(self, rates: Sequence[float], query: Query) -> str:
+        return "no row is copied or sent on; one host does all the work"
 
     def snapshot(self) -> Mapping[str, Any]:
         return {"hosts": 1}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """There is nothing to remember."""

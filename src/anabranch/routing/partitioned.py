@@ -6,11 +6,13 @@ are in the order of these codes, so a group is a slice of a segment, and a host 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anabranch.adapt.events import Event
 from anabranch.kernel.equality import GROUPS
-from anabranch.routing.base import Segments, Share, frozen
+from anabranch.model.query import Query
+from anabranch.routing.base import Measured, Plan, Share, Situation
 
 
 class HashRouter:
@@ -19,14 +21,26 @@ class HashRouter:
     name = "hash"
 
     def __init__(self, hosts: int) -> None:
-        self._hosts = hosts
+        self.hosts = hosts
 
-    def route(self, old: Segments, new: Segments) -> list[Share]:
-        edges = [GROUPS * host // self._hosts for host in range(self._hosts + 1)]
-        return [
-            Share(host, frozen(old), frozen(new), ((edges[host], edges[host + 1]),))
-            for host in range(self._hosts)
-        ]
+    def route(self, situation: Situation) -> Plan:
+        edges = [GROUPS * host // self.hosts for host in range(self.hosts + 1)]
+        shares = (Share(host, ((edges[host], edges[host + 1]),)) for host in range(self.hosts))
+        return Plan(self.hosts, shares=tuple(shares))
+
+    def learn(self, measured: Measured) -> tuple[Event, ...]:
+        return ()
+
+    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
+        before, self.hosts = self.hosts, hosts
+        why = f"{GROUPS} groups of keys are divided anew; groups are read where they are needed"
+        return (Event("hosts", why, {"before": before, "after": hosts}),)
+
+    def forecast(self, rates: Sequence[float], query: Query) -> str:
+        return "no row is copied or sent on; a hot key stays on one host"
 
     def snapshot(self) -> Mapping[str, Any]:
-        return {"hosts": self._hosts}
+        return {"hosts": self.hosts}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.hosts = saved["hosts"]

@@ -1,0 +1,440 @@
+"""ATR, aligned tuple routing (LD07, section 3): one master stream decides where all rows go.
+
+The time axis of the master is cut into segments, each on the host that is least loaded when the
+segment begins. A result belongs to the segment of its master row, so the other streams (slaves)
+are needed there from `W_i` before the segment to `W_M` after it: neighbouring segments share
+them, and that overlap is the price (Eq. 2).
+
+A change of master at `t_s`, from M to N, divides results by the times of both: those whose M row
+or N row is before `t_s` still belong to M's segments, the others to N's. M rows after `t_s` that
+meet earlier N rows go to the last of M's segments: LD07's marked tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anabranch.adapt.events import Event
+from anabranch.adapt.length import LengthSearch
+from anabranch.adapt.load import Loads, Weights
+from anabranch.errors import QueryError
+from anabranch.model.duration import microseconds, readable
+from anabranch.model.query import Query
+from anabranch.routing.base import Box, Measured, Plan, Share, Situation
+from anabranch.routing.reach import reach_of
+from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices, united
+from anabranch.routing.work import WorkRate
+
+MOST_SEGMENTS = 64
+"""Of one master at a time: more would cost more to plan than they balance."""
+
+
+@dataclass(frozen=True)
+class Atr:
+    """Options of ATR. The defaults adapt everything; fixed values make LD07's unoptimized ATR."""
+
+    segment: str | None = None
+    """Length of a master segment, like "5 seconds"; None: found while running."""
+    master: str | None = None
+    """The stream to align with; None: elected, again and again, by Eq. 2."""
+    margin: float = 0.1
+    """By what part another master must be cheaper, to make up for the change."""
+    weights: Weights = field(default_factory=Weights)
+
+
+def replication(windows: Sequence[int], rates: Sequence[float], master: int, length: int) -> float:
+    """Eq. 2: extra copies of slave rows per unit of time, `Σ (W_i + W_M) / T · r_i`.
+
+    >>> replication([10, 10], [2.0, 3.0], master=0, length=20)
+    3.0
+    """
+    return sum(
+        (windows[i] + windows[master]) / length * rates[i]
+        for i in range(len(windows))
+        if i != master
+    )
+
+
+def elected(windows: Sequence[int], rates: Sequence[float], length: int) -> int:
+    """The master for which Eq. 2 is least; of equals the first."""
+    streams = range(len(windows))
+    return min(streams, key=lambda m: (replication(windows, rates, m, length), m))
+
+
+@dataclass(frozen=True)
+class Reign:
+    """A master's time: from `since` on, with its segments."""
+
+    master: int
+    since: int
+    slices: Slices[int]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"master": self.master, "since": self.since, "slices": self.slices.to_dict()}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Reign:
+        return Reign(saved["master"], saved["since"], Slices.from_dict(saved["slices"]))
+
+
+class AtrRouter:
+    """Aligned routing over a number of hosts, adapting its master and its segment length."""
+
+    name = "atr"
+
+    def __init__(self, query: Query, hosts: int, options: Atr | None = None) -> None:
+        self.options = options or Atr()
+        self.hosts = hosts
+        self.loads = Loads(hosts, self.options.weights)
+        self.work = WorkRate()
+        self._names = [stream.name for stream in query.streams]
+        self._fixed_master = _position(self._names, self.options.master)
+        self._fixed_length = _length(self.options.segment)
+        self._search: LengthSearch | None = None
+        self.reigns: list[Reign] = []
+        self._known: set[tuple[int, int]] = set()
+        """Master segments that were there in the batch before, by master and first time."""
+
+    # -- a batch -----------------------------------------------------------------------------
+
+    def route(self, situation: Situation) -> Plan:
+        self.loads.settle()
+        densities = [Density(situation.all(s)) for s in range(len(self._names))]
+        windows = [stream.latest for stream in situation.query.streams]
+        rates = [density.rate for density in densities]
+        events: list[Event] = []
+        if self._search is None:
+            self._search = self._first_length(situation, windows)
+        length = self._length_in_bounds(windows)
+        if not self.reigns:
+            events.append(self._begin(situation, windows, rates, length))
+        self._forget(situation)
+        events += self._reelect(situation, densities, windows, rates, length)
+        events += self._extend(situation, densities, windows, length)
+        reign = self.reigns[-1]
+        predicted = replication(windows, rates, reign.master, length) * 1e6
+        return self._plan(situation, windows, events, predicted)
+
+    def _first_length(self, situation: Situation, windows: Sequence[int]) -> LengthSearch:
+        """A batch should spread over all hosts, so it begins with a part of the first batch."""
+        spans = [
+            max(ref.last for ref in refs) - min(ref.first for ref in refs)
+            for refs in situation.new
+            if refs
+        ]
+        length = self._fixed_length or max(max(spans, default=0) // (4 * self.hosts), 1)
+        return LengthSearch(length)
+
+    def _length_in_bounds(self, windows: Sequence[int]) -> int:
+        assert self._search is not None
+        if self._fixed_length:
+            return self._fixed_length
+        self._search.least = max(2 * max(windows) // MOST_SEGMENTS, 1)
+        self._search.length = max(self._search.length, self._search.least)
+        return self._search.length
+
+    def _begin(
+        self, situation: Situation, windows: Sequence[int], rates: Sequence[float], length: int
+    ) -> Event:
+        master = self._fixed_master
+        if master is None:
+            master = elected(windows, rates, length)
+        first = min(ref.first for stream in situation.new for ref in stream)
+        host = self.loads.least()
+        self.reigns = [Reign(master, BEGINNING, Slices((first,), (host, host)))]
+        return self._election(windows, rates, length, None, master, BEGINNING)
+
+    def _forget(self, situation: Situation) -> None:
+        """Drop segments whose rows have all expired, and the reign before once it is over."""
+        if situation.watermark is None:
+            return
+        reigns = []
+        for position, reign in enumerate(self.reigns):
+            horizon = situation.horizon(reign.master)
+            assert horizon is not None
+            following = self.reigns[position + 1 : position + 2]
+            if following and situation.watermark > following[0].since + max(
+                stream.longest for stream in situation.query.streams
+            ):
+                continue  # every row that it could claim is gone
+            reigns.append(replace(reign, slices=reign.slices.since(horizon)))
+        if len(reigns) < len(self.reigns):
+            reigns[0] = replace(reigns[0], since=BEGINNING)
+        self.reigns = reigns
+
+    def _reelect(
+        self,
+        situation: Situation,
+        densities: Sequence[Density],
+        windows: Sequence[int],
+        rates: Sequence[float],
+        length: int,
+    ) -> list[Event]:
+        if self._fixed_master is not None or len(self.reigns) > 1 or 0.0 in rates:
+            return []
+        current = self.reigns[-1]
+        best = elected(windows, rates, length)
+        cost = replication(windows, rates, best, length)
+        if cost >= (1 - self.options.margin) * replication(windows, rates, current.master, length):
+            return []
+        last = densities[current.master].last
+        if last is None:
+            return []
+        self.crown(best, last + 1)
+        return [self._election(windows, rates, length, current.master, best, last + 1)]
+
+    def crown(self, master: int, since: int) -> None:
+        """Change the master, from a time on. One change must be over before the next."""
+        host = self.loads.least()
+        self.reigns.append(Reign(master, since, Slices((since,), (host, host))))
+
+    def _extend(
+        self,
+        situation: Situation,
+        densities: Sequence[Density],
+        windows: Sequence[int],
+        length: int,
+    ) -> list[Event]:
+        """Segments for the master's new rows, each on the host least loaded by then."""
+        reign = self.reigns[-1]
+        density = densities[reign.master]
+        if density.first is None or density.last is None:
+            return []
+        slices, events = reign.slices, []
+        fresh = [Density(refs) for refs in situation.new]
+        start = max(slices.last_edge, reign.since)
+        for (first, last), host in slices.pieces():
+            times = (max(first, density.first), min(last, density.last, start + length - 1))
+            self._charge(density, fresh, windows, reign.master, times, host)
+        while density.last >= start + length:
+            start += length
+            if not density.between(start, start + length - 1):
+                start = max(density.time_at(density.before(start) + 0.5), start)
+            host = self.loads.least()
+            load = self.loads.value(host)
+            times = (start, start + length - 1)
+            work = self._charge(density, densities, windows, reign.master, times, host)
+            slices = slices.cut(start, host)
+            events.append(
+                Event(
+                    "segment",
+                    f"host {host} is the least loaded ({load:.2f})",
+                    {
+                        "stream": self._names[reign.master],
+                        "from": start,
+                        "length": length,
+                        "host": host,
+                    },
+                    work,
+                    "part of a host's batch",
+                )
+            )
+        self.reigns[-1] = replace(reign, slices=slices)
+        return events
+
+    def _charge(
+        self,
+        own: Density,
+        others: Sequence[Density],
+        windows: Sequence[int],
+        master: int,
+        times: Range,
+        host: int,
+    ) -> float:
+        """Count what a segment will cost its host: its rows beside the slaves' in reach."""
+        rows = own.between(*times)
+        partners = sum(
+            other.between(times[0] - windows[i], times[1] + windows[master])
+            for i, other in enumerate(others)
+            if i != master
+        )
+        work = self.work.part(rows * partners)
+        self.loads.expect(host, work)
+        return work
+
+    def _plan(
+        self,
+        situation: Situation,
+        windows: Sequence[int],
+        events: Sequence[Event],
+        predicted: float,
+    ) -> Plan:
+        boxes: dict[int, list[tuple[Box, bool]]] = {}
+        known: set[tuple[int, int]] = set()
+        for box, host, name in self.boxes():
+            known.add(name)
+            boxes.setdefault(host, []).append((box, name not in self._known))
+        self._known = known
+        shares = tuple(
+            Share(
+                host,
+                boxes=tuple(box for box, _ in mine),
+                fresh=tuple(at for at, (_, fresh) in enumerate(mine) if fresh),
+            )
+            for host, mine in sorted(boxes.items())
+        )
+        keeps = {
+            share.host: {
+                stream: united([reach_of(situation.query, box)[stream] for box in share.boxes])
+                for stream in range(len(self._names))
+            }
+            for share in shares
+        }
+        return Plan(
+            self.hosts,
+            shares=shares,
+            keeps=keeps,
+            events=tuple(events),
+            predicted={"copies_per_second": predicted},
+        )
+
+    def boxes(self) -> list[tuple[Box, int, tuple[int, int]]]:
+        """Every part of the answer, its host, and a name that it keeps from batch to batch."""
+        named = []
+        for box, host in parts(self.reigns):
+            master = min(box, key=lambda s: box[s][1] - box[s][0]) if box else 0
+            named.append((box, host, (master, box[master][0] if box else BEGINNING)))
+        return named
+
+    # -- between batches ---------------------------------------------------------------------
+
+    def learn(self, measured: Measured) -> tuple[Event, ...]:
+        for host, usage in measured.usage.items():
+            self.loads.measured(host, usage)
+        self.work.measured(measured)
+        if self._search is None or self._fixed_length or not measured.seconds:
+            return ()
+        before = self._search.length
+        why = self._search.measured(measured.rows / measured.seconds)
+        if why is None:
+            return ()
+        what = {"before": before, "after": self._search.length}
+        return (Event("length", why, what),)
+
+    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
+        before, self.hosts = self.hosts, hosts
+        self.loads.hosts = hosts
+        if at_once or hosts < before:
+            # Segments of hosts that leave are dealt out; with `at_once` all are.
+            self.reigns = [
+                replace(
+                    reign,
+                    slices=Slices(
+                        reign.slices.edges,
+                        tuple(
+                            at % hosts if at_once or owner >= hosts else owner
+                            for at, owner in enumerate(reign.slices.owners)
+                        ),
+                    ),
+                )
+                for reign in self.reigns
+            ]
+        why = "segments are dealt out anew" if at_once else "new segments go to all hosts"
+        return (Event("hosts", why, {"before": before, "after": hosts}),)
+
+    def forecast(self, rates: Sequence[float], query: Query) -> str:
+        windows = [stream.longest for stream in query.streams]
+        length = self._fixed_length or max(*windows, 1)
+        master = self._fixed_master
+        if master is None:
+            master = elected(windows, rates, length)
+        copies = replication(windows, rates, master, length) / max(sum(rates), 1e-12)
+        return (
+            f"master {self._names[master]}; with segments of {readable(length)} each row is copied "
+            f"{copies:.2f} times more (LD07, Eq. 2); the length is then tuned by measurement"
+        )
+
+    def _election(
+        self,
+        windows: Sequence[int],
+        rates: Sequence[float],
+        length: int,
+        before: int | None,
+        after: int,
+        since: int,
+    ) -> Event:
+        cost = replication(windows, rates, after, length) * 1e6
+        was = None if before is None else replication(windows, rates, before, length) * 1e6
+        why = f"Eq. 2 gives {cost:,.0f} copies a second with {self._names[after]}"
+        if before is not None:
+            why += f", and {was:,.0f} with {self._names[before]}"
+        what = {
+            "before": None if before is None else self._names[before],
+            "after": self._names[after],
+            "since": None if since == BEGINNING else since,
+        }
+        return Event("election", why, what, None if was is None else was - cost, "copies/s")
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {
+            "hosts": self.hosts,
+            "reigns": [reign.to_dict() for reign in self.reigns],
+            "search": None if self._search is None else self._search.snapshot(),
+            "loads": self.loads.snapshot(),
+            "work": self.work.snapshot(),
+            "known": sorted(self._known),
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.reigns = [Reign.from_dict(reign) for reign in saved["reigns"]]
+        search = saved["search"]
+        self._search = None if search is None else LengthSearch.restored(search)
+        self.loads.restore(saved["loads"])
+        self.work.restore(saved["work"])
+        self._known = {(master, first) for master, first in saved["known"]}
+        if saved["hosts"] != self.hosts:
+            wanted, self.hosts = self.hosts, saved["hosts"]
+            self.rescale(wanted, at_once=False)
+
+
+def parts(reigns: Sequence[Reign]) -> list[tuple[Box, int]]:
+    """The boxes of successive masters, each with its host: they cover all, and share nothing.
+
+    >>> reigns = [
+    ...     Reign(0, BEGINNING, Slices((10,), (0, 1))),
+    ...     Reign(1, 20, Slices((30,), (2, 3))),
+    ... ]
+    >>> for box, host in parts(reigns):
+    ...     print({s: (max(f, 0), min(l, 99)) for s, (f, l) in sorted(box.items())}, host)
+    {0: (0, 9)} 0
+    {0: (10, 19)} 1
+    {0: (20, 99), 1: (0, 19)} 1
+    {0: (20, 99), 1: (20, 29)} 2
+    {0: (20, 99), 1: (30, 99)} 3
+    """
+    boxes: list[tuple[Box, int]] = []
+    left: Box = {}
+    """What the reigns before leave over."""
+    for position, reign in enumerate(reigns):
+        following = reigns[position + 1] if position + 1 < len(reigns) else None
+        until = END if following is None else following.since - 1
+        for (first, last), host in reign.slices.pieces(reign.since, until):
+            times = (max(first, reign.since), min(last, until))
+            boxes.append((_within(left, reign.master, times), host))
+        if following is not None:
+            # Rows of this master after its time that meet earlier rows of the next: marked tuples.
+            host = reign.slices.owner(until)
+            left = _within(left, reign.master, (following.since, END))
+            boxes.append((_within(left, following.master, (BEGINNING, until)), host))
+    return [
+        (box, host) for box, host in boxes if all(first <= last for first, last in box.values())
+    ]
+
+
+def _within(box: Box, stream: int, times: Range) -> Box:
+    first, last = box.get(stream, (BEGINNING, END))
+    return {**box, stream: (max(first, times[0]), min(last, times[1]))}
+
+
+def _position(names: Sequence[str], name: str | None) -> int | None:
+    if name is None:
+        return None
+    if name not in names:
+        raise QueryError(f"the master {name!r} is no stream; there are {', '.join(names)}")
+    return names.index(name)
+
+
+def _length(text: str | None) -> int | None:
+    return None if text is None else microseconds(text, "segment")

@@ -1,0 +1,281 @@
+"""PSP, pipelined state partitioning (PSP09): disjoint time slices of every stream over the hosts.
+
+Each stream has a ring of hosts. The head of the ring takes the newest rows; when it has its part of
+them, its slice is closed and the next host of the ring becomes the head. So every live row is on
+exactly one host, slices hold equal numbers of rows whatever the rates do (count-based smoothing,
+section 6), and no row moves on its own: in the paper rows travel from the head to the tail while
+the ring stands still, here the head travels.
+
+New rows visit all slices of the other streams, hop by hop, in the order that is cheapest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.adapt.events import Event
+from anabranch.adapt.load import Loads, Weights
+from anabranch.adapt.ring import RingCost, ring_lengths
+from anabranch.errors import QueryError
+from anabranch.kernel.order import steps
+from anabranch.model.query import Query
+from anabranch.routing.base import Hop, Measured, Plan, Route, Situation
+from anabranch.routing.reach import reaches
+from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
+from anabranch.routing.work import WorkRate
+
+PIECES = 4
+"""Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
+
+OBJECTIVES = ("output", "latency")
+
+
+@dataclass(frozen=True)
+class Psp:
+    """Options of PSP."""
+
+    objective: str = "output"
+    """What the length of the rings is chosen for: "output" (greatest rate) or "latency"."""
+    relocation: str = "passive"
+    """When hosts come or go: "passive" (slices move with time), "aggressive" (state moves now)."""
+    weights: Weights = field(default_factory=Weights)
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("objective", self.objective, OBJECTIVES),
+            ("relocation", self.relocation, ("passive", "aggressive")),
+        ):
+            if value not in allowed:
+                raise QueryError(f"{name} is {value!r}; there are {' and '.join(allowed)}")
+
+
+class PspRouter:
+    """Time slices over rings of hosts, one ring for each stream."""
+
+    name = "psp"
+
+    def __init__(self, query: Query, hosts: int, options: Psp | None = None) -> None:
+        self.options = options or Psp()
+        self.hosts = hosts
+        self.loads = Loads(hosts, self.options.weights)
+        self.work = WorkRate()
+        self._names = [stream.name for stream in query.streams]
+        self._slices: list[Slices[int] | None] = [None] * len(self._names)
+        self._rings: list[tuple[int, ...]] = [tuple(range(hosts))] * len(self._names)
+        self._settled = False
+        self._move_now = False
+
+    # -- a batch -----------------------------------------------------------------------------
+
+    def route(self, situation: Situation) -> Plan:
+        densities = [Density(situation.all(s)) for s in range(len(self._names))]
+        live = [density.rows for density in densities]
+        events: list[Event] = []
+        if not self._settled and all(live):
+            events += self._choose_rings(situation, densities)
+        for stream, density in enumerate(densities):
+            events += self._slice(situation, stream, density)
+        self._move_now = False
+        routes = tuple(
+            self._route(situation, start, live)
+            for start in range(len(self._names))
+            if situation.new[start]
+        )
+        everything = (BEGINNING, END)
+        keeps = {
+            host: {
+                stream: slices.held_by(host, everything)
+                for stream, slices in enumerate(self._slices)
+                if slices is not None
+            }
+            for host in range(self.hosts)
+        }
+        return Plan(
+            self.hosts,
+            routes=routes,
+            keeps=keeps,
+            events=tuple(events),
+            predicted={"sent_rows": self._network(situation, routes, live)},
+        )
+
+    def _choose_rings(self, situation: Situation, densities: Sequence[Density]) -> list[Event]:
+        """The lengths of the rings, by the cost model and the heuristic of section 5.4."""
+        self._settled = True
+        if self.options.objective == "output":
+            return []  # Eq. 4 grows with the length: all hosts
+        query = situation.query
+        chosen = ring_lengths(
+            [
+                RingCost(
+                    rate=density.rate * 1e6,
+                    window=query.streams[stream].longest / 1e6,
+                    selectivity=_mean_selectivity(query, stream, situation.selectivities),
+                )
+                for stream, density in enumerate(densities)
+            ],
+            self.hosts,
+            pair_seconds=self.work.per_pair,
+        )
+        events = []
+        for stream, length in enumerate(chosen):
+            self._rings[stream] = tuple(range(length))
+            why = "least latency by PSP09, section 5.2" if length < self.hosts else "all hosts pay"
+            events.append(Event("ring", why, {"stream": self._names[stream], "hosts": length}))
+        return events
+
+    def _slice(self, situation: Situation, stream: int, density: Density) -> list[Event]:
+        """Cut where the head has its part of the rows; hand the rest to the next of the ring."""
+        ring = self._rings[stream]
+        slices = self._slices[stream]
+        horizon = situation.horizon(stream)
+        if density.first is None or density.last is None:
+            return []
+        events: list[Event] = []
+        if slices is None or self._move_now:
+            slices, events = self._dealt(stream, density, slices)
+        elif horizon is not None:
+            slices = slices.since(horizon)
+        part = max(density.rows / (PIECES * len(ring)), 1.0)
+        start = max(slices.last_edge, density.first)
+        while density.between(start, END) > 1.5 * part:
+            edge = density.time_at(density.before(start) + part)
+            if not start < edge <= density.last:
+                break
+            head = slices.owners[-1]
+            host = ring[(ring.index(head) + 1) % len(ring)] if head in ring else ring[0]
+            slices = slices.cut(edge, host)
+            events.append(self._boundary(stream, edge, host, part))
+            start = edge
+        self._slices[stream] = slices
+        return events
+
+    def _dealt(
+        self, stream: int, density: Density, before: Slices[int] | None
+    ) -> tuple[Slices[int], list[Event]]:
+        """Slices of equal counts over the whole ring, at once: the beginning, or a relocation."""
+        assert density.first is not None
+        ring = self._rings[stream]
+        count = PIECES * len(ring)
+        edges: list[int] = []
+        for piece in range(1, count):
+            edge = density.time_at(density.rows * piece / count)
+            if edge > (edges[-1] if edges else density.first):
+                edges.append(edge)
+        owners = tuple(ring[piece % len(ring)] for piece in range(len(edges) + 1))
+        after = Slices(tuple(edges), owners)
+        events = [
+            self._boundary(stream, edge, host, density.rows / count)
+            for edge, host in zip(edges, owners[1:], strict=True)
+        ]
+        if before is not None:
+            moved = _moved(before, after, density)
+            what = {"stream": self._names[stream], "rows": round(moved), "hosts": len(ring)}
+            events.append(Event("move", "slices are dealt out anew, at once", what, moved, "rows"))
+        return after, events
+
+    def _boundary(self, stream: int, edge: int, host: int, part: float) -> Event:
+        what = {"stream": self._names[stream], "from": edge, "host": host}
+        return Event("boundary", f"the slice before it has its {part:,.0f} rows", what)
+
+    def _route(self, situation: Situation, start: int, live: Sequence[float]) -> Route:
+        order = steps(situation.query, start, live, situation.selectivities)
+        streams = [step.stream for step in order]
+        times = _span(situation, start)
+        hops = []
+        for stream in streams:
+            slices = self._slices[stream]
+            hops.append(Hop(stream, slices if slices is not None else Slices.whole(0)))
+        return Route(start, times, tuple(hops), reaches(situation.query, start, times, streams))
+
+    def _network(
+        self, situation: Situation, routes: Sequence[Route], live: Sequence[float]
+    ) -> float:
+        """Section 4.3: every new row, and every intermediate result, visits the whole ring."""
+        sent = 0.0
+        for route in routes:
+            rows = float(sum(ref.rows for ref in situation.new[route.start]))
+            visited = [route.start]
+            for hop, reach in zip(route.hops, route.reaches, strict=True):
+                sent += rows * (len(hop.hosts(reach)) - 1)
+                rows *= situation.expected_partners(visited, hop.stream, live)
+                visited.append(hop.stream)
+        return sent
+
+    # -- between batches ---------------------------------------------------------------------
+
+    def learn(self, measured: Measured) -> tuple[Event, ...]:
+        for host, usage in measured.usage.items():
+            self.loads.measured(host, usage)
+        self.work.measured(measured)
+        return ()
+
+    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
+        before, self.hosts = self.hosts, hosts
+        self.loads.hosts = hosts
+        self._rings = [tuple(range(hosts))] * len(self._names)
+        self._settled = False
+        self._move_now = at_once or self.options.relocation == "aggressive"
+        if hosts < before and not self._move_now:
+            # A host that leaves hands its slices on; the others keep theirs.
+            self._slices = [
+                None
+                if slices is None
+                else Slices(slices.edges, tuple(owner % hosts for owner in slices.owners))
+                for slices in self._slices
+            ]
+        how = "state moves now" if self._move_now else "slices move with time"
+        return (Event("hosts", how, {"before": before, "after": hosts}),)
+
+    def forecast(self, rates: Sequence[float], query: Query) -> str:
+        hops = len(query.streams) - 1
+        return (
+            f"no row is kept twice; each new row visits the slices of {self.hosts} host(s), and "
+            f"intermediate results do so {max(hops - 1, 0)} time(s) more (PSP09, section 4.3)"
+        )
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {
+            "hosts": self.hosts,
+            "slices": [None if s is None else s.to_dict() for s in self._slices],
+            "rings": [list(ring) for ring in self._rings],
+            "settled": self._settled,
+            "move_now": self._move_now,
+            "loads": self.loads.snapshot(),
+            "work": self.work.snapshot(),
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self._slices = [None if s is None else Slices.from_dict(s) for s in saved["slices"]]
+        self._rings = [tuple(ring) for ring in saved["rings"]]
+        self._settled, self._move_now = saved["settled"], saved["move_now"]
+        self.loads.restore(saved["loads"])
+        self.work.restore(saved["work"])
+        if saved["hosts"] != self.hosts:
+            wanted, self.hosts = self.hosts, saved["hosts"]
+            self.rescale(wanted, at_once=False)
+
+
+def _span(situation: Situation, stream: int) -> Range:
+    refs = situation.new[stream]
+    return min(ref.first for ref in refs), max(ref.last for ref in refs)
+
+
+def _mean_selectivity(query: Query, stream: int, known: Mapping[int, float]) -> float:
+    found = [
+        known.get(position, 0.1)
+        for position, term in enumerate(query.terms)
+        if stream in term.streams
+    ]
+    return sum(found) / len(found) if found else 1.0
+
+
+def _moved(before: Slices[int], after: Slices[int], density: Density) -> float:
+    """Rows that have another owner after than before."""
+    moved = 0.0
+    for (first, last), host in after.pieces():
+        for (start, stop), owner in before.pieces(first, last):
+            if owner != host:
+                moved += density.between(max(first, start), min(last, stop))
+    return moved

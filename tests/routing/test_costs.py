@@ -1,0 +1,126 @@
+"""What strategies cost, measured on real plans and segments, against the papers' equations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anabranch.routing.aligned import Atr, AtrRouter, elected, replication
+from anabranch.routing.coordinated import Ctr, CtrRouter
+from anabranch.routing.sliced import Psp, PspRouter
+from tests.routing.steady import SECOND, Flow, chained
+
+
+@pytest.mark.parametrize("segment", [4, 8])
+def test_atr_copies_as_many_rows_as_equation_2_says(tmp_path: Path, segment: int) -> None:
+    rates = [200, 100, 50]
+    query = chained([2, 3, 1], width=0.01)
+    router = AtrRouter(query, 4, Atr(segment=f"{segment} seconds"))
+    flow = Flow(query, rates, router, tmp_path)
+    for _ in range(8):
+        flow.batch()
+    seconds = 4 * segment  # whole segments: a copy is made when a segment begins
+    copied = sum(flow.batch()["copied"] for _ in range(seconds))
+    master = router.reigns[-1].master
+    slaves = sum(rate for stream, rate in enumerate(rates) if stream != master)
+    windows = [stream.window for stream in query.streams]
+    expected = replication(windows, rates, master, segment * SECOND)
+    assert copied / seconds - slaves == pytest.approx(expected, rel=0.1)
+
+
+def test_the_master_is_the_stream_that_equation_2_prefers() -> None:
+    # The copies are those of the other streams, so the fastest stream leads...
+    assert elected([10, 10, 10], [5.0, 50.0, 5.0], length=20) == 1
+    # ...unless its window makes everybody else's overlap longer.
+    assert elected([1, 100, 1], [40.0, 50.0, 40.0], length=20) != 1
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) -> None:
+    query = chained([4, 4, 4], width=0.02)
+    router = CtrRouter(query, 4, Ctr(copies=copies, segment="1 second"))
+    flow = Flow(query, [100, 100, 100], router, tmp_path)
+    for _ in range(10):
+        flow.batch()
+    measured = predicted = 0.0
+    for _ in range(12):
+        cost = flow.batch()
+        # A row that goes to k hosts was sent to k - 1 of them beside its own.
+        measured += cost["sent"] + cost["probing"] - cost["rows"]
+        predicted += cost["predicted"]["sent_rows"]
+    assert predicted == pytest.approx(measured, rel=0.1)
+
+
+def test_ctr_does_not_collapse_onto_few_hosts(tmp_path: Path) -> None:
+    query = chained([4, 4, 4], width=0.02)
+    router = CtrRouter(query, 6, Ctr(copies=1, segment="1 second"))
+    flow = Flow(query, [60, 60, 60], router, tmp_path)
+    for _ in range(12):
+        flow.batch()
+    kept = dict.fromkeys(range(6), 0)
+    joined = dict.fromkeys(range(6), 0.0)
+    for _ in range(12):
+        for host, entry in flow.batch()["hosts"].items():
+            kept[int(host)] += entry["kept"]
+            joined[int(host)] += entry["cpu"]
+    assert min(kept.values()) > 0.5 * max(kept.values()), kept
+    assert min(joined.values()) > 0.2 * max(joined.values()), joined
+
+
+def test_ctr_recovers_from_a_table_with_everything_on_one_host(tmp_path: Path) -> None:
+    """PSP09, section 7: once all copies are on one host, covers alone would keep them there."""
+    query = chained([4, 4, 4], width=0.02)
+    router = CtrRouter(query, 1, Ctr(segment="1 second"))
+    flow = Flow(query, [60, 60, 60], router, tmp_path)
+    for _ in range(6):
+        flow.batch()
+    router.rescale(4, at_once=False)
+    for _ in range(11):
+        flow.batch()
+    kept = {host: entry["kept"] for host, entry in flow.batch()["hosts"].items()}
+    assert len(kept) == 4
+    assert min(kept.values()) > 0.5 * max(kept.values()), kept
+
+
+@pytest.mark.parametrize("windows", [[4, 4], [4, 2, 8], [2, 2, 2, 2]])
+def test_psp_keeps_every_live_row_once_and_evenly(tmp_path: Path, windows: list[int]) -> None:
+    query = chained(windows, width=0.005)
+    router = PspRouter(query, 3)
+    flow = Flow(query, [90] * len(windows), router, tmp_path)
+    costs = [flow.batch() for _ in range(12)]
+    assert [cost["kept"] for cost in costs] == [cost["live"] for cost in costs]
+    cost = costs[-1]
+    kept = [entry["kept"] for entry in cost["hosts"].values()]
+    assert len(kept) == 3
+    assert max(kept) < 1.5 * min(kept), kept
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_psp_spreads_over_hosts_that_come_while_it_runs(tmp_path: Path, *, at_once: bool) -> None:
+    query = chained([6, 6], width=0.005)
+    router = PspRouter(query, 2)
+    flow = Flow(query, [120, 120], router, tmp_path)
+    for _ in range(10):
+        flow.batch()
+    router.rescale(4, at_once=at_once)
+    balance = []
+    for _ in range(10):
+        cost = flow.batch()
+        assert cost["kept"] == cost["live"]
+        kept = [cost["hosts"].get(str(host), {"kept": 0})["kept"] for host in range(4)]
+        balance.append(min(kept) / max(kept))
+    assert balance[-1] > 0.6
+    assert (balance[0] > 0.6) is at_once, "passive moves with time, aggressive at once"
+
+
+def test_psp_counts_rows_where_rates_change(tmp_path: Path) -> None:
+    """Workload smoothing: slices are cut by count, so a burst is shared by all hosts."""
+    query = chained([6, 6], width=0.005)
+    flow = Flow(query, [60, 60], PspRouter(query, 3, Psp()), tmp_path)
+    for _ in range(8):
+        flow.batch()
+    flow.rates = [600, 60]
+    cost = [flow.batch() for _ in range(8)][-1]
+    kept = [entry["kept"] for entry in cost["hosts"].values()]
+    assert max(kept) < 1.6 * min(kept), kept
