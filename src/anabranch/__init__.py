@@ -1,8 +1,10 @@
 """Anabranch joins many live streams, on any predicate, on a Spark cluster, exactly."""
 
 from anabranch import testing
+from anabranch.adapt.load import Weights
 from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermError
 from anabranch.model.terms import (
+    alike,
     band,
     cosine,
     equal,
@@ -12,6 +14,9 @@ from anabranch.model.terms import (
     overlap,
     within,
 )
+from anabranch.routing.aligned import Atr
+from anabranch.routing.coordinated import Ctr
+from anabranch.routing.sliced import Psp
 from anabranch.spark.builder import join
 from anabranch.spark.inputs import stream
 from anabranch.spark.sinks import parquet_sink
@@ -20,9 +25,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AnabranchError",
+    "Atr",
     "CheckpointError",
+    "Ctr",
+    "Psp",
     "QueryError",
     "TermError",
+    "Weights",
+    "alike",
     "band",
     "cosine",
     "equal",

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -20,6 +21,7 @@ from anabranch.cli.job import build_query
 from anabranch.cli.jobfile import parse_job, read_job
 from anabranch.cli.main import main
 from anabranch.errors import AnabranchError
+from tests.streams import delivered, finish
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -163,3 +165,42 @@ def test_a_demo_takes_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["demo", f"--seconds={seconds}"])
     assert f"'{seconds}' is not a number of seconds above zero" in capsys.readouterr().err
+
+
+def test_the_cameras_see_what_the_definition_says(tmp_path: Path, spark: SparkSession) -> None:
+    shutil.copy(EXAMPLES / "cameras.toml", tmp_path)
+    module = runpy.run_path(str(EXAMPLES / "make_images.py"))
+    module["write"](tmp_path / "data")
+    cameras = [
+        pa.concat_tables([module["images"](camera, number) for number in range(module["FILES"])])
+        for camera in range(3)
+    ]
+    times = [np.array(table["ts"].cast(pa.int64())) for table in cameras]
+    pixels = [
+        np.stack([np.frombuffer(image, np.uint8) for image in table["image"].to_pylist()])
+        for table in cameras
+    ]
+
+    def alike(one: int, other: int) -> Any:
+        """Which images of two cameras match, as a matrix."""
+        found = np.zeros((len(pixels[one]), len(pixels[other])), bool)
+        for row, image in enumerate(pixels[one]):
+            gap = np.abs(pixels[other].astype(int) - image)
+            near = (gap <= 16).reshape(len(gap), -1, 3).all(axis=2)
+            found[row] = near.mean(axis=1) >= 0.9
+        return found & (np.abs(times[one][:, None] - times[other]) <= 10_000_000)
+
+    gate_hall, hall_yard = alike(0, 1), alike(1, 2)
+    gate_yard = np.abs(times[0][:, None] - times[2]) <= 10_000_000
+    expected = {
+        (int(gate), int(hall), int(yard))
+        for gate, hall in np.argwhere(gate_hall)
+        for yard in np.flatnonzero(hall_yard[hall] & gate_yard[gate])
+    }
+    query = build_query(read_job(tmp_path / "cameras.toml"), spark).select(
+        "gate.id AS gate", "hall.id AS hall", "yard.id AS yard"
+    )
+    finish(query, tmp_path, strategy="psp")
+    found = delivered(spark, tmp_path)
+    assert found
+    assert found == Counter(expected)

@@ -15,7 +15,7 @@ import anabranch as ab
 from anabranch.model.terms import Request
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c", "d", "e")
 SCHEMA = pa.schema(
     {
         "id": pa.int64(),
@@ -142,13 +142,15 @@ def _row(seconds: int, draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def cases(draw: st.DrawFn, most_batches: int = 4) -> Case:
-    """A query of two to four streams with disorder, ties in time, nulls, duplicates and skew."""
-    streams = draw(st.integers(2, 4))
+    """A query of two to five streams with disorder, ties in time, nulls, duplicates and skew."""
+    streams = draw(st.integers(2, 5))
     names = NAMES[:streams]
     terms: list[str | Request] = []
+    # Now and then one equality spans all streams: chance alone would rarely have it so.
+    chain = PAIRED[:1] if draw(st.integers(0, 3)) == 0 else PAIRED
     for position in range(1, streams):
         other = draw(st.integers(0, position - 1))
-        terms.append(draw(st.sampled_from(PAIRED))(names[other], names[position]))
+        terms.append(draw(st.sampled_from(chain))(names[other], names[position]))
     if draw(st.booleans()):
         first, second = draw(st.permutations(range(streams)))[:2]
         terms.append(draw(st.sampled_from(PAIRED))(names[first], names[second]))
@@ -156,7 +158,7 @@ def cases(draw: st.DrawFn, most_batches: int = 4) -> Case:
         terms.append(draw(st.sampled_from(SINGLE))(draw(st.sampled_from(names))))
     if streams > 2 and draw(st.integers(0, 3)) == 0:
         terms.append(draw(st.sampled_from(TRIPLE))(*draw(st.permutations(names))[:3]))
-    largest = {2: 12, 3: 6, 4: 4}[streams]
+    largest = {2: 12, 3: 6, 4: 4, 5: 3}[streams]
     batches = draw(st.integers(1, most_batches))
     rows = tuple(
         tuple(

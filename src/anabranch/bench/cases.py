@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from anabranch.bench.columns import Column, ItemSets, Keys, Numbers, Vectors
-from anabranch.model.terms import Request, band, equal, overlap, within
+from anabranch.bench.columns import (
+    Column,
+    HotKeys,
+    ItemSets,
+    Keys,
+    Numbers,
+    Pictures,
+    Vectors,
+)
+from anabranch.model.terms import Request, alike, band, equal, overlap, within
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,8 @@ class Case:
     spark_files: int = 10
     warm_files: int = 10
     """How many files pass before the steady state: until then windows are still filling."""
+    strategies: tuple[str, ...] = ()
+    """Where there are any, our strategies are compared with the first of them, and nothing else."""
     counts_batches: bool = False
     """Measures the time of a batch without rows, not the rows of a second."""
 
@@ -216,6 +226,58 @@ EMPTY_BATCH = Case(
     counts_batches=True,
 )
 
+# Spreading an expensive predicate over two cores: the same work, one host and two.
+SPREAD = ("central", "atr", "ctr", "psp")
+SPREAD_DISTANCE = replace(
+    DISTANCE_2WAY,
+    name="spread-distance",
+    spark=(),
+    rows=(4_000,) * 100,
+    ours_files=20,
+    warm_files=20,
+    strategies=SPREAD,
+)
+
+# Three cameras at 12 images a second: each has 240 images of the next in reach, and looks at all of
+# their 5,000 pixels.
+IMAGES = Pictures(pixels=5_000, scenes=50, noise=6)
+SPREAD_IMAGES = Case(
+    name="spread-images",
+    about="alike(a.i, b.i) AND alike(b.i, c.i), 5,000 pixels",
+    feeds=_feeds(a=(("i", IMAGES),), b=(("i", IMAGES),), c=(("i", IMAGES),)),
+    terms=(alike("a.i", "b.i", 0.9), alike("b.i", "c.i", 0.9)),
+    spark=(),
+    rows=(40,) * 60,
+    strategies=SPREAD,
+)
+
+# Half of all rows have one key: whichever host has it, has most of the work. One in a hundred of
+# the pairs with that key is a result, so that comparing and not delivering is most of it.
+HOT = HotKeys(count=20_000, hot=0.5)
+HOT_KEY = Case(
+    name="hot-key",
+    about="a.k = b.k AND abs(a.x - b.x) <= 5000, half of all rows with one key",
+    feeds=_feeds(a=(("k", HOT), ("x", NUMBERS)), b=(("k", HOT), ("x", NUMBERS))),
+    terms=(equal("a.k", "b.k"), band("a.x", "b.x", 5_000)),
+    spark=(),
+    rows=(2_000,) * 60,
+    strategies=("hash", "atr", "ctr"),
+)
+
+# What a hop costs where there is next to nothing to do: one stage, or three.
+HOPS = Case(
+    name="hops",
+    about="four streams, batches with no row and with one row per stream",
+    feeds=_feeds(**{name: (("x", Numbers(10.0)),) for name in "abcd"}),
+    terms=(band("a.x", "b.x", 1), band("b.x", "c.x", 1), band("c.x", "d.x", 1)),
+    spark=(),
+    rows=(20,) * 10 + (0,) * 20 + (1,) * 20,
+    ours_files=1,
+    spark_files=1,
+    counts_batches=True,
+    strategies=("atr", "ctr"),
+)
+
 CASES = {
     case.name: case
     for case in (
@@ -226,5 +288,9 @@ CASES = {
         DISTANCE_2WAY,
         OVERLAP_3WAY,
         EMPTY_BATCH,
+        SPREAD_DISTANCE,
+        SPREAD_IMAGES,
+        HOT_KEY,
+        HOPS,
     )
 }

@@ -34,6 +34,8 @@ class Assignment:
     data: str
     work: str
     files: int
+    strategy: str = "auto"
+    """Ours; of no meaning for the other sides."""
 
     @property
     def chosen(self) -> Case:

@@ -35,6 +35,36 @@ class Keys:
 
 
 @dataclass(frozen=True)
+class HotKeys:
+    """Whole numbers below `count`, of which 0 makes up a part `hot` of all rows."""
+
+    count: int
+    hot: float
+    sql_type: str = "bigint"
+
+    def draw(self, random: np.random.Generator, count: int) -> pa.Array:
+        keys = random.integers(1, self.count, count)
+        return pa.array(np.where(random.random(count) < self.hot, 0, keys), pa.int64())
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images of one of `scenes`, which all streams share, as cameras see them: with noise."""
+
+    pixels: int
+    scenes: int
+    noise: int
+    sql_type: str = "binary"
+
+    def draw(self, random: np.random.Generator, count: int) -> pa.Array:
+        shared = np.random.default_rng([self.pixels, self.scenes])
+        scenes = shared.integers(0, 256, (self.scenes, 3 * self.pixels), np.int16)
+        seen = scenes[random.integers(0, self.scenes, count)]
+        seen = seen + random.integers(-self.noise, self.noise + 1, seen.shape, np.int16)
+        return pa.array([row.tobytes() for row in seen.clip(0, 255).astype(np.uint8)], pa.binary())
+
+
+@dataclass(frozen=True)
 class Numbers:
     """Real numbers from 0 to `top`, uniform."""
 

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop a side after so many seconds and report a bound (default: %(default)g)",
     )
     parser.add_argument("--side", choices=SIDES, help="run this side only")
+    parser.add_argument("--strategy", help="of a case that compares strategies, run this one only")
     parser.add_argument(
         "--batch-files",
         type=int,
@@ -94,6 +95,13 @@ def _compare(name: str, args: argparse.Namespace, progress: Progress) -> Compari
     task = Assignment(name, args.quick, OURS, 0, str(directory), "", case.ours_files)
     if args.batch_files is not None:
         task = replace(task, files=args.batch_files)
+    if case.strategies:
+        strategies = {
+            name: _side(replace(task, strategy=name), args, progress, name)
+            for name in case.strategies
+            if args.strategy in (None, name)
+        }
+        return Comparison(case, None, {}, None, strategies)
     asked = SIDES if args.side is None else (args.side,)
     plans = {
         plan.name: _side(

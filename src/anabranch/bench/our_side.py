@@ -60,7 +60,11 @@ def run(task: Assignment, to: Reporter) -> None:
     spark.streams.addListener(session.Watch(report))
     to.start()
     checkpoint = str(Path(task.work) / "checkpoint")
-    started.set_result(query.start(_discard, checkpoint=checkpoint, trigger="available now"))
+    started.set_result(
+        query.start(
+            _discard, checkpoint=checkpoint, strategy=task.strategy, trigger="available now"
+        )
+    )
     started.result().await_termination()
     spark.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Comparison:
     plans: Mapping[str, Side]
     """Spark's, by the name of the plan."""
     kernel: Side | None
+    strategies: Mapping[str, Side] = field(default_factory=dict)
+    """Ours, where a case compares its strategies; the first is what the others are measured by."""
 
     @property
     def spark(self) -> Side | None:
@@ -56,7 +58,12 @@ class Comparison:
         plans = {f"Spark ({name})": side for name, side in self.plans.items()}
         found = {
             name: side.summary.results
-            for name, side in {"ours": self.ours, **plans, "kernel": self.kernel}.items()
+            for name, side in {
+                "ours": self.ours,
+                **plans,
+                "kernel": self.kernel,
+                **self.strategies,
+            }.items()
             if side is not None and side.summary.finished
         }
         if len(set(found.values())) <= 1:
@@ -66,7 +73,7 @@ class Comparison:
     @property
     def failed(self) -> bool:
         """Whether our side, or the exactness of the answer, is broken. Spark's troubles are not."""
-        mine = (self.ours, self.kernel)
+        mine = (self.ours, self.kernel, *self.strategies.values())
         broken = any(side is not None and side.summary.error is not None for side in mine)
         return broken or self.disagreement is not None
 
@@ -112,6 +119,17 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "spark_plans": {
             name: _plan(side, comparison.ours) for name, side in comparison.plans.items()
         },
+        "strategies": {
+            name: {
+                "rate": side.summary.rate.value,
+                "is_bound": side.summary.rate.is_bound,
+                "ratio_to_first": ratio(side, next(iter(comparison.strategies.values())))[0],
+                "batch_seconds": _percentiles(side),
+                "batch_kinds_seconds": side.summary.kinds,
+                "error": side.summary.error,
+            }
+            for name, side in comparison.strategies.items()
+        },
         "errors": {name: side.summary.error for name, side in sides.items() if side},
         "sizes": {
             "streams": len(case.feeds),
@@ -154,13 +172,18 @@ def as_table(comparison: Comparison) -> Table:
     table.add_column("")
     for column in (unit_of(comparison.case), "p50 s", "p90 s", "p99 s", "kept", "bytes"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("results", "ours is"):
+    compared = "to first" if comparison.strategies else "ours is"
+    for column in ("results", compared):
         table.add_column(column, justify="right", no_wrap=True)
     plans = [(f"Spark,\n{name}", side) for name, side in comparison.plans.items()]
     for name, side in (("ours", comparison.ours), *plans, ("kernel", comparison.kernel)):
         if side is not None:
             times = ratio(comparison.ours, side) if name != "ours" else (None, False)
             table.add_row(name, *_cells(side, comparison.case, times))
+    for name, side in comparison.strategies.items():
+        first = next(iter(comparison.strategies.values()))
+        times = ratio(side, first) if side is not first else (None, False)
+        table.add_row(name, *_cells(side, comparison.case, times))
     return table
 
 

@@ -58,6 +58,7 @@ TERMS: Mapping[str, tuple[Callable[..., terms.Request], Mapping[str, str]]] = {
     "inner_product": (terms.inner_product, {"at_least": "2.5"}),
     "overlap": (terms.overlap, {"at_least": "3"}),
     "jaccard": (terms.jaccard, {"at_least": "0.5"}),
+    "alike": (terms.alike, {"at_least": "0.9", "tolerance": "16"}),
 }
 """Terms that a table can write: what makes them, and examples of the numbers that they take."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from anabranch.kernel.order import steps
 from anabranch.model.duration import readable
 from anabranch.model.query import Query
 from anabranch.model.terms import (
+    Alike,
     Band,
     Cosine,
     Equal,
@@ -20,7 +20,8 @@ from anabranch.model.terms import (
     Overlap,
     Within,
 )
-from anabranch.routing.strategies import reason
+from anabranch.routing.base import Router
+from anabranch.routing.strategies import Strategy, reason
 
 HOW: dict[type, str] = {
     Equal: "index of hashed keys and times",
@@ -31,6 +32,7 @@ HOW: dict[type, str] = {
     InnerProduct: "matrix products (BLAS), or an inverted index of weights for maps",
     Overlap: "inverted index",
     Jaccard: "inverted index",
+    Alike: "every pair in the window, pixel by pixel",
     Expression: "evaluated by DuckDB on pairs in the window",
     Match: "called with blocks of pairs in the window",
 }
@@ -38,9 +40,8 @@ HOW: dict[type, str] = {
 
 def explanation(
     query: Query,
-    strategy: str,
-    asked: str,
-    layout: Mapping[str, Any],
+    router: Router,
+    asked: Strategy,
     spark_conditions: Sequence[str],
 ) -> str:
     """A text of a screen or less."""
@@ -64,8 +65,9 @@ def explanation(
             )
         lines.append(f"  {term.text}: {how}")
     lines += [f"  {sql}: decided by Spark on joined rows" for sql in spark_conditions]
-    lines += ["", f"Strategy: {strategy} on {layout.get('hosts', 1)} host(s)"]
-    lines.append(f"  {reason(query, 'central' if asked == 'central' else strategy)}")
+    lines += ["", f"Strategy: {router.name} on {router.hosts} host(s)"]
+    lines.append(f"  {reason(asked, router.name)}")
+    lines.append(f"  for equal rates: {router.forecast([1.0] * len(names), query)}")
     lines += ["", "Probe order (first guess; measured selectivities change it while it runs)"]
     for start, name in enumerate(names):
         order = steps(query, start, [1] * len(names))

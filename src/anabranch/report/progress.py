@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from anabranch.kernel.tally import Tally
+from anabranch.model.duration import readable
 from anabranch.model.query import Query
 from anabranch.model.watermark import advance, own_watermark
 from anabranch.state.manifest import Manifest
@@ -37,6 +38,7 @@ def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
         streams[stream.name] = {
             **{name: counted.get(name, 0) for name in COUNTED},
             "live": live[position],
+            "window": readable(stream.latest),
             "watermark": readable_time(own),
             "idle": stream.name in mark.idle,
         }
@@ -52,6 +54,8 @@ def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
         "results_total": tally.results,
         "strategy": manifest.policy.get("strategy"),
         "hosts": manifest.policy.get("hosts", 0),
+        "diffusion": dict(counters.get("diffusion", {})),
+        "events": list(counters.get("events", [])),
         "orders": manifest.policy.get("orders", {}),
         "watermark": readable_time(manifest.watermark),
         "held_back_by": mark.held_back_by,

@@ -15,6 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -37,6 +38,7 @@ from anabranch.model.query import Operand, Output, Query, StoredColumn, Term
 from anabranch.model.spanning_key import Equality, spanning_key
 from anabranch.model.sql import DIALECT, Filter, Scope, Spanning, to_duckdb
 from anabranch.model.terms import (
+    Alike,
     Band,
     Cosine,
     Equal,
@@ -351,6 +353,8 @@ def _check_types(kind: Kind, text: str, types: Sequence[DataType]) -> None:
             f"term {text}: it compares two arrays of numbers, or two maps from the same type "
             f"of key to numbers, and these are {found}"
         )
+    if isinstance(kind, Alike) and not all(isinstance(t, BinaryType) for t in types):
+        raise QueryError(f"term {text}: images are binary columns, and these are {found}")
     if isinstance(kind, Overlap | Jaccard):
         if not all(isinstance(t, ArrayType) for t in types):
             raise QueryError(f"term {text}: it compares arrays, as sets, and these are {found}")

@@ -18,7 +18,7 @@ from anabranch.model.query import Query, StoredColumn
 from anabranch.model.terms import Match, Request
 from anabranch.report.explanation import explanation
 from anabranch.routing.base import Router
-from anabranch.routing.strategies import router_for
+from anabranch.routing.strategies import Strategy, router_for
 from anabranch.spark.analysis import Analysis, Compiled
 from anabranch.spark.envelope import Envelope, tagged_union
 from anabranch.spark.inputs import Input
@@ -84,18 +84,14 @@ class JoinQuery:
             raise QueryError('select takes at least one column, like select("orders.id")')
         return JoinQuery(self.inputs, self.terms, columns)
 
-    def explain(self, strategy: str = "auto", hosts: int | None = None) -> str:
+    def explain(self, strategy: Strategy = "auto", hosts: int | None = None) -> str:
         """What the query will do, and why; nothing runs."""
         router = self._router(strategy, hosts)
-        return explanation(
-            self.compiled.query,
-            router.name,
-            strategy,
-            dict(router.snapshot()),
-            self.compiled.finish.filters,
-        )
+        return explanation(self.compiled.query, router, strategy, self.compiled.finish.filters)
 
-    def to_df(self, strategy: str = "auto", scratch: str | None = None) -> DataFrame:
+    def to_df(
+        self, strategy: Strategy = "auto", scratch: str | None = None, hosts: int | None = None
+    ) -> DataFrame:
         """The whole answer over static inputs, as a DataFrame.
 
         Rows are first written as segments under `scratch` (a directory that all workers reach;
@@ -108,7 +104,7 @@ class JoinQuery:
             )
         directory = tempfile.mkdtemp(prefix="anabranch-", dir=scratch)
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        router, store = self._router(strategy, None), Store.at(directory)
+        router, store = self._router(strategy, hosts), Store.at(directory)
         store.claim(self.description())
         return self._runtime(store, router, _no_sink, None).bounded_answer()
 
@@ -117,7 +113,7 @@ class JoinQuery:
         sink: Sink,
         *,
         checkpoint: str,
-        strategy: str = "auto",
+        strategy: Strategy = "auto",
         hosts: int | None = None,
         trigger: str = "1 second",
         late: Sink | None = None,
@@ -154,7 +150,7 @@ class JoinQuery:
     def _slots(self) -> int:
         return int(self.inputs[0].frame.sparkSession.sparkContext.defaultParallelism)
 
-    def _router(self, strategy: str, hosts: int | None) -> Router:
+    def _router(self, strategy: Strategy, hosts: int | None) -> Router:
         wanted = hosts if hosts is not None else self._slots()
         return router_for(self.compiled.query, strategy, wanted)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.errors import AnabranchError, CheckpointError, TermError
+from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermError
+from anabranch.model.duration import Duration, microseconds
 from anabranch.report.diagnosis import Diagnosis, diagnosed
-from anabranch.report.progress import progress
+from anabranch.report.progress import progress, readable_time
+from anabranch.routing.strategies import Strategy, described, router_for
 from anabranch.spark.runtime import Runtime
 from anabranch.state.lock import Lock
+from anabranch.state.requests import RESCALE, RESIZE, SWITCH, ask
 
 _IN_TASKS: dict[str, type[AnabranchError]] = {
     "TermError": TermError,
@@ -109,6 +113,60 @@ class Run:
         elif self._bounded is not None:
             self._bounded.join()
         self._lock.release()
+
+    # -- changes while it runs ---------------------------------------------------------------
+
+    def switch(self, strategy: Strategy, hosts: int | None = None) -> None:
+        """Go on with another strategy from the next batch on. No result is lost or repeated."""
+        wanted = (
+            hosts if hosts is not None else max(self._runtime.router.hosts, self._runtime.slots)
+        )
+        router_for(self._runtime.query, strategy, wanted)  # refuse now what would fail then
+        self._ask(SWITCH, {"strategy": described(strategy), "hosts": wanted})
+
+    def rescale(self, hosts: int, *, at_once: bool = False) -> None:
+        """Spread over more or fewer hosts, from the next batch on.
+
+        State moves with time: new rows go to all hosts, old ones stay where they are until they
+        expire. With `at_once` it is dealt out anew in the next batch.
+        """
+        router_for(self._runtime.query, self._runtime.router.name, hosts)
+        self._ask(RESCALE, {"hosts": hosts, "at_once": at_once})
+
+    def resize(self, stream: str, window: Duration, since: datetime | None = None) -> None:
+        """Give the rows of a stream another window: those from an event time on.
+
+        `since` must be later than every row of the stream so far; by default it is just that. A
+        row has the window of its own time, so the answer does not depend on when this is called.
+        """
+        streams = {
+            known.name: position for position, known in enumerate(self._runtime.query.streams)
+        }
+        if stream not in streams:
+            raise QueryError(f"there is no stream {stream!r}, but {', '.join(streams)}")
+        begin = None
+        if since is not None:
+            if since.tzinfo is None:
+                raise QueryError(f"since is {since}, which has no time zone; give it one, like UTC")
+            begin = (since - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+            greatest = self._runtime.manifest.seen[streams[stream]].greatest
+            if greatest is not None and begin <= greatest:
+                raise QueryError(
+                    f"rows of {stream} have come up to {readable_time(greatest)}, and were joined "
+                    f"with their window as it was; choose a later time than {since}"
+                )
+        length = microseconds(window, f"the window of {stream}")
+        self._ask(RESIZE, {"stream": stream, "window": length, "since": begin})
+
+    def _ask(self, kind: str, what: dict[str, Any]) -> None:
+        if not self.is_active:
+            raise QueryError("the run is over, so nothing of it can be changed")
+        ask(self._runtime.store.files, kind, what)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Every decision so far, with its reason, the oldest first."""
+        return self._runtime.store.events()
 
     @property
     def progress(self) -> dict[str, Any]:

@@ -11,24 +11,32 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from anabranch.adapt.events import Event
 from anabranch.kernel.order import Step, steps
 from anabranch.kernel.tally import Tally
-from anabranch.model.query import Query
+from anabranch.model.query import Query, Stream
 from anabranch.model.watermark import Seen, advance, expired_before
+from anabranch.report.diffusion import diffusion, measured, partners
 from anabranch.report.progress import COUNTED
-from anabranch.routing.base import Router, Share
+from anabranch.routing.base import Plan, Router, Situation, frozen
+from anabranch.routing.slices import BEGINNING
+from anabranch.routing.strategies import router_for, strategy_of
 from anabranch.spark.analysis import Compiled
 from anabranch.spark.envelope import Envelope, spark_type
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
-from anabranch.spark.tasks import JoinTask, LateTask, Merge
+from anabranch.spark.tasks import PARCEL, HopTask, LateTask, Merge, ShareTask, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
+from anabranch.state.requests import RESCALE, RESIZE, SWITCH, Request, asked
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
+
+EVENTS_SHOWN = 20
+"""Decisions of the last batch that progress shows; the event log has them all."""
 
 _FORGET = 0.8
 """How much of what was measured of a term's selectivity still counts after another batch."""
@@ -37,6 +45,18 @@ _FORGET = 0.8
 def wall_clock() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch that was joined and delivered, and waits to be committed."""
+
+    situation: Situation
+    ingested: list[Ingested]
+    plan: Plan | None
+    reports: list[dict[str, Any]]
+    orders: tuple[tuple[Step, ...], ...]
+    events: list[Event]
 
 
 @dataclass
@@ -62,10 +82,14 @@ class Runtime:
         self.envelope = Envelope.of(self.carried)
         latest = self.store.latest()
         now = self.clock()
+        self._taken: list[Request] = []
         if latest is None:
             self.manifest = Manifest.empty(len(self.query.streams), now)
         else:
             self.manifest = latest.resumed(now)
+            self._set_windows(latest.policy.get("windows", {}))
+            if latest.policy.get("strategy") == self.router.name:
+                self.router.restore(latest.policy["router"])
         self.store.sweep(self.manifest)
         self._hosts: dict[int, DataFrame] = {}
         self._run = uuid.uuid4().hex
@@ -76,6 +100,7 @@ class Runtime:
             return
         started = time.monotonic()
         phases: dict[str, float] = {}
+        events = self._take_requests()
         if self.static is not None and not self.manifest.policy.get("static_read"):
             frame = self.static if frame is None else frame.unionAll(self.static)
         assert frame is not None
@@ -90,96 +115,115 @@ class Runtime:
         )
         ingested = ingest(frame, task, self.slots)
         phases["ingest"] = time.monotonic() - started
-        shares = self._shares(ingested)
-        tally = Tally()
-        merged: list[dict[str, Any]] = []
-        orders = self._orders(ingested)
-        if shares or self.manifest.batch < 0:
+        situation = self._situation(batch, ingested)
+        plan = self.router.route(situation) if any(situation.new) else None
+        orders = self._orders(situation)
+        reports: list[dict[str, Any]] = []
+        if self.manifest.batch < 0 or (plan is not None and _may_match(situation)):
             self._describe(batch, "join")
-            self.sink(self._join(batch, shares, orders), batch)
-            for share in shares:
-                report = self.store.take_report(batch, share.host)
-                if report is not None:
-                    tally.add(report)
-                    merged += json.loads(report)["merged"]
+            self.sink(self._join(situation, plan or Plan(1), orders), batch)
+            reports = [json.loads(text) for text in self.store.take_reports(batch)]
         if self.late is not None and any(count.late_segments for count in ingested):
             self._describe(batch, "late rows")
             self.late(self._late_frame(ingested), batch)
         phases["join"] = time.monotonic() - started - phases["ingest"]
-        self._commit(batch, ingested, tally, merged, orders, started, phases)
+        if plan is not None:
+            events += plan.events
+        self._commit(Done(situation, ingested, plan, reports, orders, events), started, phases)
 
     def bounded_answer(self) -> DataFrame:
         """The whole answer over static inputs: ingested now, joined when it is asked for."""
         assert self.static is not None
         task = IngestTask(self.query, self.envelope, self.store, 0, None, keep_late=False)
         ingested = ingest(self.static, task, self.slots)
-        return self._join(0, self._shares(ingested), self._orders(ingested))
+        situation = self._situation(0, ingested)
+        plan = self.router.route(situation) if _may_match(situation) else Plan(1)
+        return self._join(situation, plan, self._orders(situation))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
-    def _shares(self, ingested: list[Ingested]) -> list[Share]:
-        """Who joins what; nobody, if no combination can come of this batch."""
-        new = [count.segments for count in ingested]
-        old = self.manifest.segments
-        if not any(new) or not all(o or n for o, n in zip(old, new, strict=True)):
-            return []
-        return self.router.route(old, new)
-
-    def _orders(self, ingested: list[Ingested]) -> tuple[tuple[Step, ...], ...]:
-        live = [
-            rows + sum(ref.rows for ref in count.segments)
-            for rows, count in zip(self.manifest.live_rows, ingested, strict=True)
-        ]
-        measured = {int(p): s for p, s in self.manifest.policy.get("selectivities", {}).items()}
-        return tuple(
-            steps(self.query, start, live, measured) for start in range(len(self.query.streams))
+    def _situation(self, batch: int, ingested: list[Ingested]) -> Situation:
+        return Situation(
+            self.query,
+            batch,
+            self.manifest.segments,
+            tuple(tuple(count.segments) for count in ingested),
+            self.manifest.watermark,
+            {int(p): s for p, s in self.manifest.policy.get("selectivities", {}).items()},
+            {
+                tuple(map(int, visit.split(","))): count
+                for visit, count in self.manifest.policy.get("partners", {}).items()
+            },
         )
 
-    def _merges(self, shares: list[Share]) -> dict[int, tuple[Merge, ...]]:
+    def _orders(self, situation: Situation) -> tuple[tuple[Step, ...], ...]:
+        streams = range(len(self.query.streams))
+        live = [sum(ref.rows for ref in situation.all(stream)) for stream in streams]
+        return tuple(steps(self.query, start, live, situation.selectivities) for start in streams)
+
+    def _merges(self, plan: Plan) -> dict[int, tuple[Merge, ...]]:
         """Small segments to rewrite, in the background of the hosts' joins."""
         merges: dict[int, tuple[Merge, ...]] = {}
+        hosts = [share.host for share in plan.shares] or list(range(plan.hosts))
         for stream, window in enumerate(self.query.windows):
             chosen = self.compaction.choose(self.manifest.segments[stream], window)
-            if chosen and shares:
-                host = shares[stream % len(shares)].host
+            if chosen:
+                host = hosts[stream % len(hosts)]
                 merges[host] = (*merges.get(host, ()), Merge(stream, chosen))
         return merges
 
     # -- the join as a DataFrame ---------------------------------------------------------------
 
     def _join(
-        self, batch: int, shares: list[Share], orders: tuple[tuple[Step, ...], ...]
+        self, situation: Situation, plan: Plan, orders: tuple[tuple[Step, ...], ...]
     ) -> DataFrame:
-        fields = [
-            StructField(
-                output.name,
-                spark_type(
-                    next(
-                        column.type
-                        for column in self.query.stored[output.operand.stream]
-                        if column.name == output.operand.column
-                    )
-                ),
-            )
-            for output in self.query.outputs
-        ]
-        schema = StructType(fields)
-        task = JoinTask(
+        schema = StructType(
+            [
+                StructField(
+                    output.name,
+                    spark_type(
+                        next(
+                            column.type
+                            for column in self.query.stored[output.operand.stream]
+                            if column.name == output.operand.column
+                        )
+                    ),
+                )
+                for output in self.query.outputs
+            ]
+        )
+        places = min(plan.hosts, self.slots)
+        work = Work(
             self.query,
             self.store,
-            batch,
+            situation.batch,
+            frozen(situation.old),
+            frozen(situation.new),
+            plan,
             orders,
-            {share.host: share for share in shares},
+            situation.selectivities,
             self._arrow(schema),
-            self._merges(shares),
+            places,
+            self._merges(plan),
             self._run,
         )
-        hosts = max((share.host for share in shares), default=0) + 1
-        joined = self._hosts_frame(hosts).mapInArrow(task, schema)
+        hosts = self._hosts_frame(plan.hosts)
+        if plan.routes:
+            joined = self._hops(hosts, work, schema)
+        else:
+            joined = hosts.mapInArrow(ShareTask(work), schema)
         for condition in self.compiled.finish.filters:
             joined = joined.filter(condition)
         columns = [F.expr(sql).alias(name) for sql, name in self.compiled.finish.columns]
         return joined.select(*columns)
+
+    def _hops(self, hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:
+        """One stage a hop, all of them in one job: parcels go from stage to stage by shuffle."""
+        frame, last = hosts, work.plan.hops - 1
+        for hop in range(last):
+            frame = frame.mapInArrow(HopTask(work, hop), from_arrow_schema(PARCEL))
+            frame = frame.repartitionById(work.places, F.col("place"))
+        return frame.mapInArrow(HopTask(work, last), schema)
 
     def _hosts_frame(self, hosts: int) -> DataFrame:
         """One row a host, and no more partitions than slots; kept, so that a host stays put."""
@@ -218,17 +262,13 @@ class Runtime:
 
     # -- commit ------------------------------------------------------------------------------
 
-    def _commit(
-        self,
-        batch: int,
-        ingested: list[Ingested],
-        tally: Tally,
-        merged: list[dict[str, Any]],
-        orders: tuple[tuple[Step, ...], ...],
-        started: float,
-        phases: dict[str, float],
-    ) -> None:
+    def _commit(self, done: Done, started: float, phases: dict[str, float]) -> None:
         now = self.clock()
+        ingested, reports, events = done.ingested, done.reports, done.events
+        tally = Tally()
+        for report in reports:
+            tally.add(report)
+        merged = [merge for report in reports for merge in report["merged"]]
         seen = tuple(
             _seen(before, count, now, complete=position in self.static_streams)
             for position, (before, count) in enumerate(
@@ -247,13 +287,25 @@ class Runtime:
         counters = self._counted(ingested, tally)
         counters["seconds"] = time.monotonic() - started
         counters["phases"] = phases
+        counters["diffusion"] = diffusion(done.plan, reports)
+        if reports:
+            rows = sum(ref.rows for count in ingested for ref in count.segments)
+            events += self.router.learn(measured(reports, counters["seconds"], rows))
+        counters["events"] = [event.to_dict() for event in events][-EVENTS_SHOWN:]
+        batch = done.situation.batch
+        self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
         policy = {
-            **self.router.snapshot(),
+            "router": self.router.snapshot(),
+            "hosts": self.router.hosts,
             "strategy": self.router.name,
+            "windows": self._windows(watermark),
+            "partners": self._partners(done),
             "static_read": True,
             **self._measured(tally),
             "orders": {
-                stream.name: [self.query.streams[step.stream].name for step in orders[position]]
+                stream.name: [
+                    self.query.streams[step.stream].name for step in done.orders[position]
+                ]
                 for position, stream in enumerate(self.query.streams)
             },
         }
@@ -262,6 +314,9 @@ class Runtime:
         for count in ingested:
             for ref in count.late_segments:
                 self.store.files.delete(ref.path)
+        for request in self._taken:
+            self.store.files.delete(request.path)
+        self._taken = []
         self.manifest = committed
 
     def _counted(self, ingested: list[Ingested], tally: Tally) -> dict[str, Any]:
@@ -269,7 +324,7 @@ class Runtime:
         total = Tally()
         if "tally" in before:
             total.add(before["tally"])
-        total.add(tally.to_json())
+        total.add(tally.to_dict())
         streams = {
             stream.name: {
                 name: before.get("streams", {}).get(stream.name, {}).get(name, 0)
@@ -282,7 +337,7 @@ class Runtime:
             "batches": before.get("batches", 0) + 1,
             "results": tally.results,
             "streams": streams,
-            "tally": total.to_json(),
+            "tally": total.to_dict(),
         }
 
     def _measured(self, tally: Tally) -> dict[str, Any]:
@@ -295,9 +350,83 @@ class Runtime:
             merged[position] = known * _FORGET + value * (1 - _FORGET)
         return {"selectivities": merged}
 
+    def _partners(self, done: Done) -> dict[str, float]:
+        """Partners found at each hop, in which older batches count for less and less."""
+        known: dict[str, float] = dict(self.manifest.policy.get("partners", {}))
+        if done.plan is not None and done.reports:
+            for visit, count in partners(done.plan, done.situation, done.reports).items():
+                name = ",".join(map(str, visit))
+                known[name] = known.get(name, count) * _FORGET + count * (1 - _FORGET)
+        return known
+
+    # -- what the user asks for while it runs ------------------------------------------------
+
+    def _take_requests(self) -> list[Event]:
+        """Take up what was asked for since the last batch began."""
+        events: list[Event] = []
+        for request in asked(self.store.files):
+            self._taken.append(request)
+            what = request.what
+            if request.kind == RESIZE:
+                events.append(self._resize(what["stream"], what["window"], what["since"]))
+            elif request.kind == RESCALE:
+                events += self.router.rescale(what["hosts"], at_once=what["at_once"])
+            elif request.kind == SWITCH:
+                before = self.router
+                self.router = router_for(self.query, strategy_of(what["strategy"]), what["hosts"])
+                change = {"before": before.name, "after": self.router.name}
+                events.append(Event("switch", "as asked for", change))
+        return events
+
+    def _resize(self, name: str, window: int, since: int | None) -> Event:
+        """Give rows of a stream another window, from a time on that none of them has reached."""
+        position = [stream.name for stream in self.query.streams].index(name)
+        stream, greatest = self.query.streams[position], self.manifest.seen[position].greatest
+        earliest = BEGINNING if greatest is None else greatest + 1
+        begin = earliest if since is None else max(since, earliest)
+        kept = tuple(change for change in stream.resized if change[0] < begin)
+        if begin == BEGINNING:
+            changed = replace(stream, window=window, resized=())
+        else:
+            changed = replace(stream, resized=(*kept, (begin, window)))
+        self._set_stream(position, changed)
+        what = {"stream": name, "before": stream.latest, "after": window, "since": begin}
+        return Event("resize", "as asked for", what)
+
+    def _set_stream(self, position: int, stream: Stream) -> None:
+        streams = list(self.query.streams)
+        streams[position] = stream
+        self.query = replace(self.query, streams=tuple(streams))
+
+    def _set_windows(self, saved: dict[str, Any]) -> None:
+        for position, stream in enumerate(self.query.streams):
+            if stream.name in saved:
+                window, resized = saved[stream.name]
+                changes = tuple((since, w) for since, w in resized)
+                self._set_stream(position, replace(stream, window=window, resized=changes))
+
+    def _windows(self, watermark: int | None) -> dict[str, Any]:
+        """Windows as they are by now: a change is over when the last row before it has expired."""
+        for position, stream in enumerate(self.query.streams):
+            while stream.resized and watermark is not None:
+                since, window = stream.resized[0]
+                if watermark - stream.window <= since:
+                    break
+                stream = replace(stream, window=window, resized=stream.resized[1:])  # noqa: PLW2901
+                self._set_stream(position, stream)
+        return {
+            s.name: [s.window, [list(change) for change in s.resized]] for s in self.query.streams
+        }
+
     def _describe(self, batch: int, step: str) -> None:
         names = " ⋈ ".join(stream.name for stream in self.query.streams)
         self.spark.sparkContext.setJobDescription(f"{names}: batch {batch}, {step}")
+
+
+def _may_match(situation: Situation) -> bool:
+    """Whether any combination can come of this batch: something is new, and no stream is empty."""
+    streams = range(len(situation.new))
+    return any(situation.new) and all(situation.all(stream) for stream in streams)
 
 
 def _seen(before: Seen, count: Ingested, now: int, *, complete: bool) -> Seen:

@@ -3,6 +3,7 @@
 anabranch.json   the format's version, and the query that the state belongs to
 segments/        immutable segments
 manifests/       one a batch; the newest is the truth
+events/          the decisions of each batch, as JSON lines
 reports/         what the hosts counted in the batch under way
 spark/           the checkpoint of the Structured Streaming query that drives the batches
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,18 +112,29 @@ class Store:
             self.files.delete(stale)
         self.files.delete(f"manifests/{manifest.batch - MANIFESTS_KEPT:012d}.json")
 
-    def report(self, batch: int, host: int, text: str) -> None:
+    def report(self, batch: int, name: str, text: str) -> None:
         """Leave what a host counted; a repeated task, which counts the same, overwrites it."""
-        self.files.write(_report(batch, host), text.encode())
+        self.files.write(f"{_reports(batch)}{name}.json", text.encode())
 
-    def take_report(self, batch: int, host: int) -> str | None:
-        """Read a host's report and remove it; None if the host has not come to its end."""
-        try:
-            text = self.files.read(_report(batch, host)).decode()
-        except FileNotFoundError:
-            return None
-        self.files.delete(_report(batch, host))
-        return text
+    def take_reports(self, batch: int) -> list[str]:
+        """Read the reports of a batch and remove them; hosts that came to no end have left none."""
+        texts = []
+        for path in self.files.names("reports"):
+            if path.startswith(_reports(batch)) and path.endswith(".json"):
+                texts.append(self.files.read(path).decode())
+                self.files.delete(path)
+        return texts
+
+    def log(self, batch: int, events: Sequence[Mapping[str, Any]]) -> None:
+        """Add the decisions of a batch to the event log: JSON lines, a file a batch."""
+        if events:
+            lines = "".join(f"{json.dumps(event)}\n" for event in events)
+            self.files.write(f"events/{batch:012d}.jsonl", lines.encode())
+
+    def events(self) -> list[dict[str, Any]]:
+        """All decisions that were logged, the oldest first."""
+        names = [name for name in self.files.names("events") if name.endswith(".jsonl")]
+        return [json.loads(line) for name in names for line in self.files.read(name).splitlines()]
 
     def sweep(self, manifest: Manifest) -> int:
         """Delete what no manifest came to name: leftovers of a batch or commit that was cut off."""
@@ -139,5 +151,5 @@ class Store:
         return write_segment(self.files, path, stream, block)
 
 
-def _report(batch: int, host: int) -> str:
-    return f"reports/{batch:012d}-{host}.json"
+def _reports(batch: int) -> str:
+    return f"reports/{batch:012d}-"

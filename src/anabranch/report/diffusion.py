@@ -1,0 +1,88 @@
+"""What spreading a batch over hosts has cost: measured by the hosts, beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anabranch.adapt.load import Usage
+from anabranch.routing.base import Measured, Plan, Situation
+from anabranch.routing.slices import Density
+
+Report = Mapping[str, Any]
+"""What one host counted in one hop."""
+
+
+def diffusion(plan: Plan | None, reports: Sequence[Report]) -> dict[str, Any]:
+    """Per host its CPU seconds, rows kept and bytes moved; in all, copies and rows sent on."""
+    hosts: dict[str, dict[str, float]] = {}
+    for report in reports:
+        entry = hosts.setdefault(
+            str(report["host"]), {"cpu": 0.0, "kept": 0, "fetched": 0, "sent_bytes": 0}
+        )
+        counts = report["counts"]
+        entry["cpu"] += report["cpu"]
+        entry["fetched"] += report["fetched"]
+        entry["kept"] += counts.get("kept", 0)
+        entry["sent_bytes"] += counts.get("sent_bytes", 0)
+    return {
+        "hosts": dict(sorted(hosts.items(), key=lambda item: int(item[0]))),
+        "copied": _sum(reports, "copied"),
+        "probing": _sum(reports, "probing"),
+        "sent": _sum(reports, "sent"),
+        "kept": _sum(reports, "kept"),
+        **_lost(reports),
+        "predicted": dict(plan.predicted) if plan is not None else {},
+    }
+
+
+def measured(reports: Sequence[Report], seconds: float, rows: int) -> Measured:
+    """The same as a strategy wants to know it."""
+    usage: dict[int, Usage] = {}
+    for report in reports:
+        host, counts = report["host"], report["counts"]
+        before = usage.get(host, Usage())
+        moved = report["fetched"] + counts.get("sent_bytes", 0) + counts.get("received_bytes", 0)
+        usage[host] = Usage(
+            before.cpu + report["cpu"] / max(seconds, 1e-6),
+            before.memory + counts.get("kept", 0),
+            before.bandwidth + moved / max(seconds, 1e-6),
+        )
+    cpu = sum(report["cpu"] for report in reports)
+    return Measured(seconds, rows, usage, cpu)
+
+
+def partners(
+    plan: Plan, situation: Situation, reports: Sequence[Report]
+) -> dict[tuple[int, ...], float]:
+    """For streams in the order of a visit, how many rows of the last one a combination found."""
+    made: dict[tuple[int, ...], float] = {}
+    for route in plan.routes:
+        fresh = Density(situation.new[route.start])
+        key = (route.start, *(hop.stream for hop in route.hops))
+        for length in range(1, len(key)):
+            made.setdefault(key[: length + 1], 0.0)
+        started = (route.start, route.hops[0].stream)
+        made[(-1, *started)] = made.get((-1, *started), 0.0) + fresh.between(*route.times)
+    for report in reports:
+        for text, count in report["found"].items():
+            made[tuple(map(int, text.split(",")))] += count
+    found = {}
+    for key, count in made.items():
+        if key[0] < 0:
+            continue
+        before = made.get(key[:-1], 0.0) if len(key) > 2 else made.get((-1, *key), 0.0)
+        if before:
+            found[key] = count / before
+    return found
+
+
+def _lost(reports: Sequence[Report]) -> dict[str, int]:
+    """What a baseline that does not know the windows has lost; nothing, for all strategies."""
+    if not any("all_results" in report["counts"] for report in reports):
+        return {}
+    return {"lost": _sum(reports, "all_results") - sum(report["results"] for report in reports)}
+
+
+def _sum(reports: Sequence[Report], name: str) -> int:
+    return sum(report["counts"].get(name, 0) for report in reports)

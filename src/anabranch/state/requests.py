@@ -1,0 +1,45 @@
+"""What a user asks of a running join, kept under the checkpoint until it has come true.
+
+A request is written before its caller goes on, taken up when the next batch begins, and deleted
+when that batch is committed: a crash in between loses none and repeats none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.state.files import Files
+
+SWITCH, RESIZE, RESCALE = "switch", "resize", "rescale"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One wish: what kind, and its particulars."""
+
+    path: str
+    kind: str
+    what: Mapping[str, Any]
+
+
+def ask(files: Files, kind: str, what: Mapping[str, Any]) -> None:
+    """Leave a request behind all others."""
+    number = 1 + max((int(name.split("/")[-1].split(".")[0]) for name in _names(files)), default=0)
+    text = json.dumps({"kind": kind, "what": what})
+    files.write(f"requests/{number:012d}.json", text.encode(), sync=True)
+
+
+def asked(files: Files) -> list[Request]:
+    """All requests that are waiting, in their order."""
+    found = []
+    for name in _names(files):
+        data = json.loads(files.read(name))
+        found.append(Request(name, data["kind"], data["what"]))
+    return found
+
+
+def _names(files: Files) -> list[str]:
+    return [name for name in files.names("requests") if name.endswith(".json")]
