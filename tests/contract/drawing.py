@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         "tags": pa.list_(pa.int32()),
         "words": pa.list_(pa.string()),
         "weights": pa.map_(pa.string(), pa.float64()),
+        "image": pa.binary(),
     }
 )
 
@@ -99,6 +100,7 @@ PAIRED: tuple[Callable[[str, str], str | Request], ...] = (
     lambda a, b: ab.overlap(f"{a}.tags", f"{b}.tags", at_least=2),
     lambda a, b: ab.overlap(f"{a}.words", f"{b}.words", at_least=1),
     lambda a, b: ab.jaccard(f"{a}.tags", f"{b}.tags", at_least=0.5),
+    lambda a, b: ab.alike(f"{a}.image", f"{b}.image", at_least=0.5),
     lambda a, b: ab.match(nearly, f"{a}.n", f"{b}.n"),
 )
 """Every kind of term, between two streams."""
@@ -131,6 +133,9 @@ def _row(seconds: int, draw: st.DrawFn) -> dict[str, Any]:
         "v": draw(none | st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=2)),
         "tags": draw(none | st.lists(none | _few, max_size=5)),
         "words": draw(none | st.lists(st.sampled_from(["p", "q", "r", ""]), max_size=3)),
+        "image": draw(
+            none | st.sampled_from([b"\0" * 6, b"\x10" * 6, b"\0" * 3 + b"\x40" * 3, b""])
+        ),
         "weights": draw(
             none
             | st.dictionaries(

@@ -50,6 +50,9 @@ class Kernel(Protocol):
     exact: bool
     """Whether `candidates` yields only pairs for which the term holds."""
 
+    costly: bool
+    """Whether a comparison costs so much that no row should be compared twice with another."""
+
     def holds(self, columns: Sequence[pa.Array]) -> Bools:
         """The definition. One aligned column per operand; a null makes it false."""
 

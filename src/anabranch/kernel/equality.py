@@ -94,6 +94,7 @@ class EqualKernel:
     """`left = right`. Operands: left, right and, unless those are integers, their hashes."""
 
     exact = False
+    costly = False
 
     def __init__(self, term: Term) -> None:
         self._operands = term.operands

@@ -30,6 +30,7 @@ class _Unindexed:
     """Blocked nested loop over the rows whose time is in reach."""
 
     exact = False
+    costly = False
 
     def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index | None:
         return None

@@ -30,6 +30,7 @@ class AlikeKernel:
     """A nested loop over the rows in reach: every pair is looked at, none is copied."""
 
     exact = True
+    costly = True
 
     def __init__(self, term: Term) -> None:
         assert isinstance(term.kind, Alike)

@@ -47,6 +47,7 @@ class BandKernel:
     """`abs(left - right) <= width`."""
 
     exact = False
+    costly = False
 
     def __init__(self, term: Term) -> None:
         assert isinstance(term.kind, Band)
@@ -89,6 +90,7 @@ class IntervalKernel:
     """A value of one stream between bounds that another stream gives."""
 
     exact = False
+    costly = False
 
     def __init__(self, term: Term) -> None:
         assert isinstance(term.kind, Interval)

@@ -19,6 +19,7 @@ from anabranch.kernel.columns import numbers
 from anabranch.kernel.equality import find
 from anabranch.kernel.general import in_reach
 from anabranch.kernel.kernels import kernels_of
+from anabranch.kernel.once import Once
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs, merged
 from anabranch.kernel.tally import Tally
@@ -106,7 +107,7 @@ class Join:
             if block.last < reach[0] or block.first > reach[1] or not len(block):
                 continue
             self._count_reach(step, len(partial) * len(block))
-            for probes, rows in self._candidates(step, block, probe):
+            for probes, rows in self._candidates(step, block, partial, probe):
                 found = self._check(step, partial, block, probe, probes, rows)
                 if found is None:
                     continue
@@ -131,10 +132,17 @@ class Join:
             columns = {0: partial.column(stream, self.query.key[stream])}
         return Probe(columns, low, high)
 
-    def _candidates(self, step: Step, block: Block, probe: Probe) -> Iterator[Pairs]:
+    def _candidates(
+        self, step: Step, block: Block, partial: Partial, probe: Probe
+    ) -> Iterator[Pairs]:
         if step.index is not None:
             kernel = self._kernels[step.index]
-            target = block.target(step.index, self.query.terms[step.index], step.stream)
+            term = self.query.terms[step.index]
+            target = block.target(step.index, term, step.stream)
+            if kernel.costly:
+                (bound,) = term.streams - {step.stream}
+                once = Once(partial.refs[bound], probe)
+                return once.spread(kernel.candidates(step.stream, target, once.probe))
             return kernel.candidates(step.stream, target, probe)
         if self.query.key is not None:
             return find(block.indexes[KEY], numbers(probe.columns[0]), probe.low, probe.high)

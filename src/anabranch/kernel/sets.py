@@ -185,6 +185,7 @@ class _SetKernel(ABC):
     """The driver that both measures share; the counts are exact, so `candidates` are too."""
 
     exact = True
+    costly = False
 
     def __init__(self, term: Term, base: float, share: float) -> None:
         """A count is enough only if it is at least `base + share * (both sizes)`, or nearly."""

@@ -165,6 +165,7 @@ class _VectorKernel(ABC):
     """The driver that the measures share. `holds` and `candidates` agree to the bit."""
 
     exact = True
+    costly = False
     halves = False
     """Whether half of each squared length is taken off the score."""
 

@@ -36,6 +36,7 @@ class _WeightedKernel(ABC):
     """The driver that both measures share. `holds` and `candidates` agree to the bit."""
 
     exact = True
+    costly = False
 
     def __init__(self, term: Term, at_least: float) -> None:
         self._text, self._at_least = term.text, at_least
