@@ -124,7 +124,7 @@ class AtrRouter:
             for refs in situation.new
             if refs
         ]
-        length = self._fixed_length or max(max(spans, default=0) // (4 * self.hosts), 1)
+        length = self._fixed_length or max(min(spans, default=0) // (4 * self.hosts), 1)
         return LengthSearch(length)
 
     def _length_in_bounds(self, windows: Sequence[int]) -> int:
@@ -172,12 +172,17 @@ class AtrRouter:
         rates: Sequence[float],
         length: int,
     ) -> list[Event]:
-        if self._fixed_master is not None or len(self.reigns) > 1 or 0.0 in rates:
+        if len(self.reigns) > 1 or 0.0 in rates:
             return []
         current = self.reigns[-1]
-        best = elected(windows, rates, length)
-        cost = replication(windows, rates, best, length)
-        if cost >= (1 - self.options.margin) * replication(windows, rates, current.master, length):
+        best = self._fixed_master
+        if best is None:
+            best = elected(windows, rates, length)
+            cost = replication(windows, rates, best, length)
+            now = replication(windows, rates, current.master, length)
+            if cost >= (1 - self.options.margin) * now:
+                return []
+        if best == current.master:
             return []
         last = densities[current.master].last
         if last is None:
@@ -208,22 +213,19 @@ class AtrRouter:
         for (first, last), host in slices.pieces():
             times = (max(first, density.first), min(last, density.last, start + length - 1))
             self._charge(density, fresh, windows, reign.master, times, host)
-        while density.last >= start + length:
-            start += length
-            if not density.between(start, start + length - 1):
-                start = max(density.time_at(density.before(start) + 0.5), start)
+        for edge in density.cuts(start, length, MOST_SEGMENTS):
             host = self.loads.least()
             load = self.loads.value(host)
-            times = (start, start + length - 1)
+            times = (edge, edge + length - 1)
             work = self._charge(density, densities, windows, reign.master, times, host)
-            slices = slices.cut(start, host)
+            slices = slices.cut(edge, host)
             events.append(
                 Event(
                     "segment",
                     f"host {host} is the least loaded ({load:.2f})",
                     {
                         "stream": self._names[reign.master],
-                        "from": start,
+                        "from": edge,
                         "length": length,
                         "host": host,
                     },

@@ -81,6 +81,16 @@ class Plan:
     predicted: Mapping[str, float] = field(default_factory=dict)
     """What the papers' equations expect of this batch; measured beside it."""
 
+    def __post_init__(self) -> None:
+        """A host that does not exist would take its part of the answer with it."""
+        named = {share.host for share in self.shares}
+        for route in self.routes:
+            for hop in route.hops:
+                named.update(hop.slices.owners)
+        strangers = sorted(host for host in named if not 0 <= host < self.hosts)
+        if strangers:
+            raise AssertionError(f"a plan for {self.hosts} hosts names host {strangers[0]}")
+
     @property
     def hops(self) -> int:
         """How many stages of work there are."""

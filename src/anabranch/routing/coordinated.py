@@ -33,6 +33,8 @@ from anabranch.routing.work import WorkRate
 
 MOST_SEGMENTS = 16
 """Of one window: what a route costs to find grows with them."""
+MOST_NEW = 64
+"""Segments that one batch may begin."""
 MOST_ORDERS = 6
 """Join orders tried for a segment: all of them for up to four streams."""
 _IDLE = 1e-3
@@ -171,11 +173,8 @@ class CtrRouter:
             first = fresh.first if density.first is None else density.first
             table = Slices((first,), ((), ()))
         start = table.last_edge
-        while fresh.last >= start + length:
-            start += length
-            if not density.between(start, start + length - 1):
-                start = max(density.time_at(density.before(start) + 0.5), start)
-            table = table.cut(start, ())
+        for edge in density.cuts(start, length, MOST_NEW):
+            table = table.cut(edge, ())
         self._table[stream] = table
         return list(table.pieces(fresh.first, fresh.last))
 

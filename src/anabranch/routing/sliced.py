@@ -217,8 +217,8 @@ class PspRouter:
         self._rings = [tuple(range(hosts))] * len(self._names)
         self._settled = False
         self._move_now = at_once or self.options.relocation == "aggressive"
-        if hosts < before and not self._move_now:
-            # A host that leaves hands its slices on; the others keep theirs.
+        if hosts < before:
+            # A host that leaves hands its slices on, also those that have no rows just now.
             self._slices = [
                 None
                 if slices is None

@@ -157,6 +157,26 @@ class Density:
         """The time before which there are so many rows."""
         return int(np.interp(rows, self._before, self._times))
 
+    def cuts(self, start: int, length: int, most: int) -> Iterator[int]:
+        """Times at which segments of a length begin, one after another behind `start`.
+
+        A stretch without rows is passed over, and the length is raised where there would be more
+        than `most` of them: after a long backlog, or for a very short length.
+        """
+        if self.last is None:
+            return
+        edge = self._rows_from(start + length)
+        step = max(length, (self.last - edge) // most + 1)
+        while edge <= self.last:
+            yield edge
+            edge = self._rows_from(edge + step)
+
+    def _rows_from(self, time: int) -> int:
+        """The time, or the first after it from which there are rows."""
+        if self.last is None or time > self.last or self.between(time, time):
+            return time
+        return max(self.time_at(self.before(time) + 0.5), time)
+
     @property
     def rate(self) -> float:
         """Rows per microsecond of the time that they span."""

@@ -88,6 +88,7 @@ class Runtime:
         else:
             self.manifest = latest.resumed(now)
             self._set_windows(latest.policy.get("windows", {}))
+            self._drop_outdated_requests()
             if latest.policy.get("strategy") == self.router.name:
                 self.router.restore(latest.policy["router"])
         self.store.sweep(self.manifest)
@@ -377,6 +378,12 @@ class Runtime:
                 change = {"before": before.name, "after": self.router.name}
                 events.append(Event("switch", "as asked for", change))
         return events
+
+    def _drop_outdated_requests(self) -> None:
+        """Strategy and hosts are as this start says; a window that was promised stays so."""
+        for request in asked(self.store.files):
+            if request.kind != RESIZE:
+                self.store.files.delete(request.path)
 
     def _resize(self, name: str, window: int, since: int | None) -> Event:
         """Give rows of a stream another window, from a time on that none of them has reached."""

@@ -7,6 +7,8 @@ when that batch is committed: a crash in between loses none and repeats none.
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +29,9 @@ class Request:
 
 def ask(files: Files, kind: str, what: Mapping[str, Any]) -> None:
     """Leave a request behind all others."""
-    number = 1 + max((int(name.split("/")[-1].split(".")[0]) for name in _names(files)), default=0)
     text = json.dumps({"kind": kind, "what": what})
-    files.write(f"requests/{number:012d}.json", text.encode(), sync=True)
+    name = f"{time.time_ns():020d}-{uuid.uuid4().hex}"
+    files.write(f"requests/{name}.json", text.encode(), sync=True)
 
 
 def asked(files: Files) -> list[Request]:
