@@ -10,8 +10,8 @@ import pytest
 from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Hop, Plan, Route, Router
 from anabranch.routing.coordinated import Ctr, CtrRouter
-from anabranch.routing.slices import Slices
 from anabranch.routing.sliced import PspRouter
+from anabranch.routing.slices import Slices
 from tests.routing.interpreter import World, check, query_of
 
 DAY = 86_400_000_000

@@ -184,7 +184,20 @@ def as_table(comparison: Comparison) -> Table:
         first = next(iter(comparison.strategies.values()))
         times = ratio(side, first) if side is not first else (None, False)
         table.add_row(name, *_cells(side, comparison.case, times))
+    if comparison.case.counts_batches:
+        table.caption = "\n".join(_kinds(comparison))
+        table.caption_justify = "left"
     return table
+
+
+def _kinds(comparison: Comparison) -> list[str]:
+    """Median seconds of batches without and with a row, a line a side."""
+    sides = {"ours": comparison.ours, "Spark": comparison.spark, **comparison.strategies}
+    return [
+        f"{name}: " + ", ".join(f"{kind} {time:.2f} s" for kind, time in side.summary.kinds.items())
+        for name, side in sides.items()
+        if side is not None
+    ]
 
 
 def _cells(side: Side, case: Case, times: tuple[float | None, bool]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,26 +56,21 @@ def measured(reports: Sequence[Report], seconds: float, rows: int) -> Measured:
 def partners(
     plan: Plan, situation: Situation, reports: Sequence[Report]
 ) -> dict[tuple[int, ...], float]:
-    """For streams in the order of a visit, how many rows of the last one a combination found."""
-    made: dict[tuple[int, ...], float] = {}
-    for route in plan.routes:
-        fresh = Density(situation.new[route.start])
-        key = (route.start, *(hop.stream for hop in route.hops))
-        for length in range(1, len(key)):
-            made.setdefault(key[: length + 1], 0.0)
-        started = (route.start, route.hops[0].stream)
-        made[(-1, *started)] = made.get((-1, *started), 0.0) + fresh.between(*route.times)
+    """For streams in the order of a visit, how many rows of the last one a combination found.
+
+    A visit that several routes share (the same streams in the same order) is counted as one.
+    """
+    found: Counter[tuple[int, ...]] = Counter()
     for report in reports:
         for text, count in report["found"].items():
-            made[tuple(map(int, text.split(",")))] += count
-    found = {}
-    for key, count in made.items():
-        if key[0] < 0:
-            continue
-        before = made.get(key[:-1], 0.0) if len(key) > 2 else made.get((-1, *key), 0.0)
-        if before:
-            found[key] = count / before
-    return found
+            found[tuple(map(int, text.split(",")))] += count
+    asked: Counter[tuple[int, ...]] = Counter()
+    for route in plan.routes:
+        visit = (route.start, *(hop.stream for hop in route.hops))
+        asked[visit[:2]] += round(Density(situation.new[route.start]).between(*route.times))
+        for length in range(3, len(visit) + 1):
+            asked[visit[:length]] = found[visit[: length - 1]]
+    return {visit: found[visit] / rows for visit, rows in asked.items() if rows}
 
 
 def _lost(reports: Sequence[Report]) -> dict[str, int]:
