@@ -7,11 +7,14 @@ import time
 
 import pytest
 
+from anabranch.errors import QueryError
 from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Hop, Plan, Route, Router
 from anabranch.routing.coordinated import Ctr, CtrRouter
+from anabranch.routing.partitioned import HashRouter
 from anabranch.routing.sliced import PspRouter
 from anabranch.routing.slices import Slices
+from anabranch.routing.strategies import router_for
 from tests.routing.interpreter import World, check, query_of
 
 DAY = 86_400_000_000
@@ -63,6 +66,43 @@ def test_hosts_that_leave_take_no_times_of_an_empty_stream_with_them(
     check(world, router, [[100, 101, 102], []])
     world.commit(100)
     check(world, router, [[103], [100, 104, 109]])
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_times_that_no_float_tells_apart_are_routed_all_the_same(which: int) -> None:
+    """The end of the year 9999 is a favourite where a time is not known."""
+    world = World(query_of([10, 10]))
+    router = routers(world)[which]
+    end = 253_402_300_799_000_000
+    check(world, router, [[end, end + 1], [end + 3]])
+    world.commit(None)
+    check(world, router, [[end + 5], [end, end + 7]])
+
+
+def test_late_streams_do_not_pile_up_segments() -> None:
+    """What is live may span far more than the windows, where the watermark is far behind."""
+    world = World(query_of([1_000, 1_000]))
+    router = AtrRouter(world.query, 4)
+    most = 0
+    for batch in range(60):
+        rows = list(range(batch * 1_000, batch * 1_000 + 1_000, 100))
+        plan = router.route(world.arrive([rows, rows]))
+        most = max(most, sum(len(share.boxes) for share in plan.shares))
+        world.commit(None)
+    assert most <= 40
+    assert len(router.reigns[-1].slices.edges) < 400
+
+
+def test_a_start_with_other_hosts_divides_keys_among_these() -> None:
+    router = HashRouter(8)
+    router.restore({"hosts": 2})
+    assert router.hosts == 8
+
+
+@pytest.mark.parametrize("options", [Atr(segment="0 seconds"), Ctr(segment="0 seconds")])
+def test_segments_of_no_length_are_refused(options: Atr | Ctr) -> None:
+    with pytest.raises(QueryError, match="write a length like"):
+        router_for(query_of([10, 10]), options, 2)
 
 
 def test_a_restart_with_another_master_changes_it_in_order() -> None:

@@ -42,9 +42,23 @@ def feeds(seed: int) -> dict[str, list[pa.Table]]:
     }
 
 
-def query(frames: Mapping[str, DataFrame]) -> JoinQuery:
+def in_order(seed: int) -> dict[str, list[pa.Table]]:
+    """The same, each batch behind the one before it."""
+    random = np.random.default_rng(seed)
+    return {
+        name: [
+            table(
+                KEYED, [(4 * batch + row / 2, int(random.integers(0, 4)), row) for row in range(8)]
+            )
+            for batch in range(BATCHES)
+        ]
+        for name in "abc"
+    }
+
+
+def query(frames: Mapping[str, DataFrame], lateness: str) -> JoinQuery:
     streams = [
-        ab.stream(name, frame, time="ts", window="3 seconds", lateness="10 seconds")
+        ab.stream(name, frame, time="ts", window="3 seconds", lateness=lateness)
         for name, frame in frames.items()
     ]
     terms = ("a.k <= b.k", ab.band("b.k", "c.k", 1))
@@ -54,14 +68,19 @@ def query(frames: Mapping[str, DataFrame]) -> JoinQuery:
 class Changing:
     """A run with things done to it after some of its batches."""
 
-    def __init__(self, spark: SparkSession, home: Path, seed: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        home: Path,
+        tables: Mapping[str, list[pa.Table]],
+        lateness: str = "10 seconds",
+    ) -> None:
         self.spark, self.home = spark, home
-        self.tables = feeds(seed)
         self.streaming = query(
-            {name: file_stream(spark, home / name, t) for name, t in self.tables.items()}
+            {name: file_stream(spark, home / name, t) for name, t in tables.items()}, lateness
         )
         self.static = query(
-            {n: spark.createDataFrame(pa.concat_tables(t)) for n, t in self.tables.items()}
+            {n: spark.createDataFrame(pa.concat_tables(t)) for n, t in tables.items()}, lateness
         )
 
     def run(self, strategy: Any, hosts: int, actions: Mapping[int, Action]) -> Run:
@@ -97,7 +116,7 @@ class Changing:
 def test_strategies_are_switched_without_loss_or_repetition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    job = Changing(spark, tmp_path, seed=5)
+    job = Changing(spark, tmp_path, feeds(5))
     run = job.run(
         "central",
         3,
@@ -116,7 +135,7 @@ def test_strategies_are_switched_without_loss_or_repetition(
 
 @pytest.mark.parametrize("strategy", ["atr", "ctr", "psp"])
 def test_hosts_come_and_go(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
-    job = Changing(spark, tmp_path, seed=6)
+    job = Changing(spark, tmp_path, feeds(6))
     run = job.run(
         strategy,
         2,
@@ -138,7 +157,7 @@ def test_hosts_come_and_go(spark: SparkSession, tmp_path: Path, strategy: str) -
 def test_a_window_is_resized_while_it_runs(
     spark: SparkSession, tmp_path: Path, strategy: str
 ) -> None:
-    job = Changing(spark, tmp_path, seed=7)
+    job = Changing(spark, tmp_path, feeds(7))
     run = job.run(
         strategy,
         2,
@@ -161,7 +180,7 @@ def test_a_window_is_resized_while_it_runs(
 
 
 def test_changes_that_make_no_sense_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    job = Changing(spark, tmp_path, seed=8)
+    job = Changing(spark, tmp_path, feeds(8))
 
     def misuse(run: Run) -> None:
         with pytest.raises(ab.QueryError, match="there are auto, central"):
@@ -181,7 +200,7 @@ def test_changes_that_make_no_sense_are_refused(spark: SparkSession, tmp_path: P
 
 
 def test_a_request_outlives_a_crash(spark: SparkSession, tmp_path: Path) -> None:
-    job = Changing(spark, tmp_path, seed=9)
+    job = Changing(spark, tmp_path, feeds(9))
 
     def ask_and_fail(run: Run) -> None:
         run.resize("b", "7 seconds")
@@ -192,4 +211,14 @@ def test_a_request_outlives_a_crash(spark: SparkSession, tmp_path: Path) -> None
     run = job.run("ctr", 3, {})
     (resize,) = [event for event in run.events if event["kind"] == "resize"]
     resized = {"b": ((resize["what"]["since"], 7_000_000),)}
+    assert delivered(spark, tmp_path) == job.expected(resized)
+
+
+def test_rows_from_before_a_longer_window_keep_their_own_however_long_it_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = Changing(spark, tmp_path, in_order(10), lateness="0 seconds")
+    run = job.run("atr", 2, {0: lambda run: run.resize("a", "20 seconds")})
+    (resize,) = [event for event in run.events if event["kind"] == "resize"]
+    resized = {"a": ((resize["what"]["since"], 20_000_000),)}
     assert delivered(spark, tmp_path) == job.expected(resized)

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from anabranch.kernel.base import Pairs, Probe
+from anabranch.kernel.base import Ints, Pairs, Probe
 from anabranch.kernel.pairs import ranges
 from anabranch.kernel.partial import Refs
 
 
 class Once:
-    """The distinct rows of a probe, and the way back from their pairs to everybody's."""
+    """The distinct rows that look for partners by one column, and the way back to all of them."""
 
-    def __init__(self, refs: Refs, probe: Probe) -> None:
+    def __init__(self, refs: Refs, position: int, column: str, low: Ints, high: Ints) -> None:
         which = np.int64(0) if refs.which is None else refs.which.astype(np.int64) << 40
         _, first, number = np.unique(
             refs.rows.astype(np.int64) + which, return_index=True, return_inverse=True
@@ -27,11 +26,10 @@ class Once:
         self._order = np.argsort(number, kind="stable")
         self._counts = np.bincount(number)
         self._starts = np.cumsum(self._counts) - self._counts
-        rows = pa.array(first)
         self.probe = Probe(
-            {position: column.take(rows) for position, column in probe.columns.items()},
-            np.minimum.reduceat(probe.low[self._order], self._starts),
-            np.maximum.reduceat(probe.high[self._order], self._starts),
+            {position: refs.take(first).column(column)},
+            np.minimum.reduceat(low[self._order], self._starts),
+            np.maximum.reduceat(high[self._order], self._starts),
         )
 
     def spread(self, found: Iterator[Pairs]) -> Iterator[Pairs]:

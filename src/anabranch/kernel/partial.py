@@ -19,7 +19,7 @@ class Refs:
     __slots__ = ("blocks", "rows", "which")
 
     def __init__(
-        self, blocks: tuple[Block, ...], rows: Rows, which: npt.NDArray[np.int16] | None = None
+        self, blocks: tuple[Block, ...], rows: Rows, which: npt.NDArray[np.int32] | None = None
     ) -> None:
         self.blocks = blocks
         self.rows = rows
@@ -62,9 +62,9 @@ def concatenated(parts: Sequence[Refs]) -> Refs:
         return Refs(tuple(blocks.values()), rows)
     place = {identity: position for position, identity in enumerate(blocks)}
     which = [
-        np.full(len(part), place[id(part.blocks[0])], np.int16)
+        np.full(len(part), place[id(part.blocks[0])], np.int32)
         if part.which is None
-        else np.array([place[id(block)] for block in part.blocks], np.int16)[part.which]
+        else np.array([place[id(block)] for block in part.blocks], np.int32)[part.which]
         for part in parts
     ]
     return Refs(tuple(blocks.values()), rows, np.concatenate(which))

@@ -100,15 +100,15 @@ class Join:
             low = np.maximum(low, bounds[step.stream][0])
             high = np.minimum(high, bounds[step.stream][1])
         reach = (int(low.min()), int(high.max()))
-        probe = self._probe_side(step, partial, low, high)
+        seeker = self._seeker(step, partial, low, high)
         pending: list[Partial] = []
         size = 0
         for block in visible[step.stream]:
             if block.last < reach[0] or block.first > reach[1] or not len(block):
                 continue
             self._count_reach(step, len(partial) * len(block))
-            for probes, rows in self._candidates(step, block, partial, probe):
-                found = self._check(step, partial, block, probe, probes, rows)
+            for probes, rows in self._candidates(step, block, seeker):
+                found = self._check(step, partial, block, (low, high), probes, rows)
                 if found is None:
                     continue
                 pending.append(found)
@@ -119,44 +119,54 @@ class Join:
         if pending:
             yield from self.extend(merged(pending), later, visible, bounds)
 
-    def _probe_side(self, step: Step, partial: Partial, low: Ints, high: Ints) -> Probe:
-        columns: dict[int, pa.Array] = {}
-        if step.index is not None:
-            columns = {
-                position: partial.column(operand.stream, operand.column)
-                for position, operand in enumerate(self.query.terms[step.index].operands)
-                if operand.stream != step.stream
-            }
-        elif self.query.key is not None:
+    def _seeker(self, step: Step, partial: Partial, low: Ints, high: Ints) -> Once | Probe:
+        """What looks for partners: every combination or, where that is costly, every row once."""
+        if step.index is None:
+            if self.query.key is None:
+                return Probe({}, low, high)
             stream = next(iter(partial.refs))
-            columns = {0: partial.column(stream, self.query.key[stream])}
+            return Probe({0: partial.column(stream, self.query.key[stream])}, low, high)
+        bound = {
+            position: operand
+            for position, operand in enumerate(self.query.terms[step.index].operands)
+            if operand.stream != step.stream
+        }
+        if self._kernels[step.index].costly:
+            ((position, operand),) = bound.items()
+            return Once(partial.refs[operand.stream], position, operand.column, low, high)
+        columns = {
+            position: partial.column(operand.stream, operand.column)
+            for position, operand in bound.items()
+        }
         return Probe(columns, low, high)
 
-    def _candidates(
-        self, step: Step, block: Block, partial: Partial, probe: Probe
-    ) -> Iterator[Pairs]:
+    def _candidates(self, step: Step, block: Block, seeker: Once | Probe) -> Iterator[Pairs]:
         if step.index is not None:
             kernel = self._kernels[step.index]
-            term = self.query.terms[step.index]
-            target = block.target(step.index, term, step.stream)
-            if kernel.costly:
-                (bound,) = term.streams - {step.stream}
-                once = Once(partial.refs[bound], probe)
-                return once.spread(kernel.candidates(step.stream, target, once.probe))
-            return kernel.candidates(step.stream, target, probe)
+            target = block.target(step.index, self.query.terms[step.index], step.stream)
+            if isinstance(seeker, Once):
+                return seeker.spread(kernel.candidates(step.stream, target, seeker.probe))
+            return kernel.candidates(step.stream, target, seeker)
+        assert isinstance(seeker, Probe)
         if self.query.key is not None:
-            return find(block.indexes[KEY], numbers(probe.columns[0]), probe.low, probe.high)
-        return in_reach(block.times, probe)
+            return find(block.indexes[KEY], numbers(seeker.columns[0]), seeker.low, seeker.high)
+        return in_reach(block.times, seeker)
 
     def _check(
-        self, step: Step, partial: Partial, block: Block, probe: Probe, probes: Rows, rows: Rows
+        self,
+        step: Step,
+        partial: Partial,
+        block: Block,
+        reach: tuple[Ints, Ints],
+        probes: Rows,
+        rows: Rows,
     ) -> Partial | None:
         """The candidates that lie in the window and satisfy every term decided here."""
         probes = probes.astype(np.intp, copy=False)
         rows = rows.astype(np.intp, copy=False)
         times = block.times[rows]
         window = self._windows[step.stream]
-        inside = (times >= probe.low[probes]) & (times <= probe.high[probes])
+        inside = (times >= reach[0][probes]) & (times <= reach[1][probes])
         if window.varies:
             inside &= window.end(times) >= partial.latest[probes]
         probes, rows, times = _kept(inside, probes, rows, times)

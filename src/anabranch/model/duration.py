@@ -28,6 +28,9 @@ _ABBREVIATED = {
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
+LONGEST = 1 << 60
+"""Microseconds: with room to add two of them to a time."""
+
 Duration = str | timedelta
 
 
@@ -45,6 +48,8 @@ def microseconds(duration: Duration, what: str) -> int:
         raise QueryError(f'{what} is {duration!r}; write it like "10 minutes"')
     if total < 0:
         raise QueryError(f"{what} is negative: {duration!r}")
+    if total > LONGEST:
+        raise QueryError(f"{what} is {duration!r}, longer than 30,000 years")
     return total
 
 

@@ -20,11 +20,19 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.length import LengthSearch
 from anabranch.adapt.load import Loads, Weights
 from anabranch.errors import QueryError
-from anabranch.model.duration import microseconds, readable
+from anabranch.model.duration import readable
 from anabranch.model.query import Query
 from anabranch.routing.base import Box, Measured, Plan, Share, Situation
 from anabranch.routing.reach import reach_of
-from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices, united
+from anabranch.routing.slices import (
+    BEGINNING,
+    END,
+    Density,
+    Range,
+    Slices,
+    segment_length,
+    united,
+)
 from anabranch.routing.work import WorkRate
 
 MOST_SEGMENTS = 64
@@ -91,7 +99,7 @@ class AtrRouter:
         self.work = WorkRate()
         self._names = [stream.name for stream in query.streams]
         self._fixed_master = _position(self._names, self.options.master)
-        self._fixed_length = _length(self.options.segment)
+        self._fixed_length = segment_length(self.options.segment)
         self._search: LengthSearch | None = None
         self.reigns: list[Reign] = []
         self._known: set[tuple[int, int]] = set()
@@ -107,7 +115,7 @@ class AtrRouter:
         events: list[Event] = []
         if self._search is None:
             self._search = self._first_length(situation, windows)
-        length = self._length_in_bounds(windows)
+        length = self._length_in_bounds(windows, situation)
         if not self.reigns:
             events.append(self._begin(situation, windows, rates, length))
         self._forget(situation)
@@ -127,11 +135,14 @@ class AtrRouter:
         length = self._fixed_length or max(min(spans, default=0) // (4 * self.hosts), 1)
         return LengthSearch(length)
 
-    def _length_in_bounds(self, windows: Sequence[int]) -> int:
+    def _length_in_bounds(self, windows: Sequence[int], situation: Situation) -> int:
+        """Not so short that more than a few dozen segments are live, windows and lateness alike."""
         assert self._search is not None
         if self._fixed_length:
             return self._fixed_length
-        self._search.least = max(2 * max(windows) // MOST_SEGMENTS, 1)
+        live = [ref for refs in situation.old for ref in refs]
+        span = max((r.last for r in live), default=0) - min((r.first for r in live), default=0)
+        self._search.least = max(2 * max(windows) // MOST_SEGMENTS, span // MOST_SEGMENTS, 1)
         self._search.length = max(self._search.length, self._search.least)
         return self._search.length
 
@@ -266,8 +277,12 @@ class AtrRouter:
         boxes: dict[int, list[tuple[Box, bool]]] = {}
         known: set[tuple[int, int]] = set()
         for box, host, name in self.boxes():
-            known.add(name)
-            boxes.setdefault(host, []).append((box, name not in self._known))
+            if name in self._known:
+                known.add(name)
+            # A result of this batch has a new row, so that one must be in reach.
+            if _reached(situation, box):
+                known.add(name)
+                boxes.setdefault(host, []).append((box, name not in self._known))
         self._known = known
         shares = tuple(
             Share(
@@ -425,6 +440,15 @@ def parts(reigns: Sequence[Reign]) -> list[tuple[Box, int]]:
     ]
 
 
+def _reached(situation: Situation, box: Box) -> bool:
+    reach = reach_of(situation.query, box)
+    return any(
+        ref.first <= last and ref.last >= first
+        for stream, (first, last) in reach.items()
+        for ref in situation.new[stream]
+    )
+
+
 def _within(box: Box, stream: int, times: Range) -> Box:
     first, last = box.get(stream, (BEGINNING, END))
     return {**box, stream: (max(first, times[0]), min(last, times[1]))}
@@ -436,7 +460,3 @@ def _position(names: Sequence[str], name: str | None) -> int | None:
     if name not in names:
         raise QueryError(f"the master {name!r} is no stream; there are {', '.join(names)}")
     return names.index(name)
-
-
-def _length(text: str | None) -> int | None:
-    return None if text is None else microseconds(text, "segment")

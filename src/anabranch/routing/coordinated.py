@@ -24,12 +24,12 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.load import Loads, Weights
 from anabranch.errors import QueryError
 from anabranch.kernel.order import steps
-from anabranch.model.duration import microseconds
 from anabranch.model.query import Query
 from anabranch.routing.base import Hop, Measured, Plan, Route, Situation
 from anabranch.routing.reach import reaches
-from anabranch.routing.slices import BEGINNING, Density, Range, Slices, united
+from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_length, united
 from anabranch.routing.work import WorkRate
+from anabranch.state.segment import SegmentRef
 
 MOST_SEGMENTS = 16
 """Of one window: what a route costs to find grows with them."""
@@ -84,9 +84,7 @@ class CtrRouter:
         self.loads = Loads(hosts, self.options.weights)
         self.work = WorkRate()
         self._names = [stream.name for stream in query.streams]
-        self._fixed = None
-        if self.options.segment is not None:
-            self._fixed = microseconds(self.options.segment, "segment")
+        self._fixed = segment_length(self.options.segment)
         self._table: list[Slices[Holders] | None] = [None] * len(self._names)
         self._kept: dict[int, float] = {}
         """Rows placed on each host, forgotten as they expire."""
@@ -106,9 +104,9 @@ class CtrRouter:
             if fresh.first is None or fresh.last is None:
                 continue
             for times, holders in self._segments(situation, start, fresh, densities[start]):
-                rows = fresh.between(*times)
-                if not rows:
+                if not _any_within(situation.new[start], times):
                     continue
+                rows = max(fresh.between(*times), 1.0)
                 path = self._best(situation, densities, start, times, rows, chance)
                 placed = holders
                 if not holders:
@@ -406,6 +404,11 @@ def cover(
         chosen.add(host)
         left = {times: holders for times, holders in left.items() if host not in holders}
     return frozenset(chosen)
+
+
+def _any_within(refs: Sequence[SegmentRef], times: Range) -> bool:
+    """Whether there may be rows: a question for the segments themselves, not for an estimate."""
+    return any(ref.first <= times[1] and ref.last >= times[0] for ref in refs)
 
 
 def _cheapest(

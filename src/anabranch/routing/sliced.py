@@ -216,7 +216,7 @@ class PspRouter:
         self.loads.hosts = hosts
         self._rings = [tuple(range(hosts))] * len(self._names)
         self._settled = False
-        self._move_now = at_once or self.options.relocation == "aggressive"
+        self._move_now = self._move_now or at_once or self.options.relocation == "aggressive"
         if hosts < before:
             # A host that leaves hands its slices on, also those that have no rows just now.
             self._slices = [

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from anabranch.errors import QueryError
+from anabranch.model.duration import microseconds
 from anabranch.state.segment import SegmentRef
 
 BEGINNING, END = -(2**61), 2**61
@@ -106,6 +108,16 @@ class Slices(Generic[Owner]):
     def from_dict(saved: Mapping[str, Any]) -> Slices[Any]:
         owners = (tuple(o) if isinstance(o, list) else o for o in saved["owners"])
         return Slices(tuple(saved["edges"]), tuple(owners))
+
+
+def segment_length(text: str | None) -> int | None:
+    """A length that the user has fixed, in microseconds; None where it is to be found."""
+    if text is None:
+        return None
+    length = microseconds(text, "segment")
+    if not length:
+        raise QueryError(f'segment is {text!r}; write a length like "5 seconds"')
+    return length
 
 
 def united(ranges: Sequence[Range]) -> list[Range]:

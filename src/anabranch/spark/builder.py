@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from sqlglot import exp
 
 from anabranch.errors import QueryError
+from anabranch.kernel.equality import GROUPS
 from anabranch.model.duration import microseconds
 from anabranch.model.query import Query, StoredColumn
 from anabranch.model.terms import Match, Request
@@ -151,7 +152,7 @@ class JoinQuery:
         return int(self.inputs[0].frame.sparkSession.sparkContext.defaultParallelism)
 
     def _router(self, strategy: Strategy, hosts: int | None) -> Router:
-        wanted = hosts if hosts is not None else self._slots()
+        wanted = hosts if hosts is not None else min(self._slots(), GROUPS)
         return router_for(self.compiled.query, strategy, wanted)
 
     def _runtime(self, store: Store, router: Router, sink: Sink, late: Sink | None) -> Runtime:

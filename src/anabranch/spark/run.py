@@ -18,7 +18,7 @@ from anabranch.report.progress import progress, readable_time
 from anabranch.routing.strategies import Strategy, described, router_for
 from anabranch.spark.runtime import Runtime
 from anabranch.state.lock import Lock
-from anabranch.state.requests import RESCALE, RESIZE, SWITCH, ask
+from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 
 _IN_TASKS: dict[str, type[AnabranchError]] = {
     "TermError": TermError,
@@ -32,7 +32,6 @@ class Run:
     def __init__(self, runtime: Runtime, lock: Lock) -> None:
         self._runtime = runtime
         self._lock = lock
-        lock.in_use = lambda: self.is_active
         self._query: StreamingQuery | None = None
         self._bounded: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -44,11 +43,13 @@ class Run:
         writer = frame.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", checkpoint).trigger(**trigger)
         self._query = writer.start()
+        self._lock.in_use = lambda: self.is_active
 
     def drive_bounded(self) -> None:
         """Run over static inputs: a single batch, in a thread of its own."""
         self._bounded = threading.Thread(target=self._process_bounded, daemon=True)
         self._bounded.start()
+        self._lock.in_use = lambda: self.is_active
 
     def _process(self, frame: DataFrame, batch: int) -> None:
         try:
@@ -161,7 +162,7 @@ class Run:
     def _ask(self, kind: str, what: dict[str, Any]) -> None:
         if not self.is_active:
             raise QueryError("the run is over, so nothing of it can be changed")
-        ask(self._runtime.store.files, kind, what)
+        self._runtime.ask(kind, what)
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import PARCEL, HopTask, LateTask, Merge, ShareTask, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
-from anabranch.state.requests import RESCALE, RESIZE, SWITCH, Request, asked
+from anabranch.state.requests import RESCALE, RESIZE, SWITCH, Request, ask, asked
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 
@@ -83,6 +84,7 @@ class Runtime:
         latest = self.store.latest()
         now = self.clock()
         self._taken: list[Request] = []
+        self._asking = threading.Lock()
         if latest is None:
             self.manifest = Manifest.empty(len(self.query.streams), now)
         else:
@@ -91,6 +93,7 @@ class Runtime:
             self._drop_outdated_requests()
             if latest.policy.get("strategy") == self.router.name:
                 self.router.restore(latest.policy["router"])
+        self._under_way = self.manifest.batch
         self.store.sweep(self.manifest)
         self._hosts: dict[int, DataFrame] = {}
         self._run = uuid.uuid4().hex
@@ -101,7 +104,7 @@ class Runtime:
             return
         started = time.monotonic()
         phases: dict[str, float] = {}
-        events = self._take_requests()
+        events = self._take_requests(batch)
         if self.static is not None and not self.manifest.policy.get("static_read"):
             frame = self.static if frame is None else frame.unionAll(self.static)
         assert frame is not None
@@ -362,10 +365,20 @@ class Runtime:
 
     # -- what the user asks for while it runs ------------------------------------------------
 
-    def _take_requests(self) -> list[Event]:
-        """Take up what was asked for since the last batch began."""
+    def ask(self, kind: str, what: dict[str, Any]) -> None:
+        """Keep a request for the batch after the one under way."""
+        with self._asking:
+            ask(self.store.files, kind, what, since=self._under_way + 1)
+
+    def _take_requests(self, batch: int) -> list[Event]:
+        """Take up what was asked for before this batch began."""
+        with self._asking:
+            self._under_way = batch
+            waiting = asked(self.store.files)
         events: list[Event] = []
-        for request in asked(self.store.files):
+        for request in waiting:
+            if request.since > batch:
+                continue
             self._taken.append(request)
             what = request.what
             if request.kind == RESIZE:
@@ -398,7 +411,10 @@ class Runtime:
             changed = replace(stream, resized=(*kept, (begin, window)))
         self._set_stream(position, changed)
         what = {"stream": name, "before": stream.latest, "after": window, "since": begin}
-        return Event("resize", "as asked for", what)
+        why = "as asked for"
+        if since is not None and since < begin:
+            why = f"as asked for since {since}, but rows had come further by then"
+        return Event("resize", why, what)
 
     def _set_stream(self, position: int, stream: Stream) -> None:
         streams = list(self.query.streams)
@@ -417,7 +433,8 @@ class Runtime:
         for position, stream in enumerate(self.query.streams):
             while stream.resized and watermark is not None:
                 since, window = stream.resized[0]
-                if watermark - stream.window <= since:
+                # Rows from before it may lie in live segments for as long as the longest window.
+                if watermark - stream.longest <= since:
                     break
                 stream = replace(stream, window=window, resized=stream.resized[1:])  # noqa: PLW2901
                 self._set_stream(position, stream)

@@ -25,11 +25,14 @@ class Request:
     path: str
     kind: str
     what: Mapping[str, Any]
+    since: int
+    """The first batch that may take it up: one that was under way when it was asked for, and is
+    repeated after a failure, must not."""
 
 
-def ask(files: Files, kind: str, what: Mapping[str, Any]) -> None:
-    """Leave a request behind all others."""
-    text = json.dumps({"kind": kind, "what": what})
+def ask(files: Files, kind: str, what: Mapping[str, Any], since: int) -> None:
+    """Leave a request behind all others, for batch `since` or a later one."""
+    text = json.dumps({"kind": kind, "what": what, "since": since})
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex}"
     files.write(f"requests/{name}.json", text.encode(), sync=True)
 
@@ -39,7 +42,7 @@ def asked(files: Files) -> list[Request]:
     found = []
     for name in _names(files):
         data = json.loads(files.read(name))
-        found.append(Request(name, data["kind"], data["what"]))
+        found.append(Request(name, data["kind"], data["what"], data["since"]))
     return found
 
 
