@@ -49,7 +49,7 @@ SPARK = {
 }
 
 
-SLOWEST = ("crash", "contract", "cluster", "spark")
+SLOWEST = ("crash", "contract", "bench", "cli", "cluster", "spark")
 """Folders whose files are begun first: a worker that got a long one last would work alone."""
 
 

@@ -85,14 +85,3 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         parser.parse_args(["equality-9way"])
 
     assert "equality-2way" in capsys.readouterr().err
-
-
-def test_a_case_may_compare_our_strategies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = bench(tmp_path, capsys, "spread-images", "--strategy", "psp")
-
-    assert list(found["strategies"]) == ["psp"]
-    assert found["strategies"]["psp"]["error"] is None
-    assert found["strategies"]["psp"]["rate"] > 0
-    assert found["ours"] is None

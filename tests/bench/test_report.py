@@ -79,3 +79,19 @@ def test_a_run_without_batches_makes_a_table_too() -> None:
     nothing = Side(summarise(Run((1,), 1, (), started=None, stopped=1.0), "no Java"), files=1)
 
     assert as_table(Comparison(CASE, nothing, {}, None)).row_count == 1
+
+
+def test_strategies_are_compared_with_the_first_and_must_agree() -> None:
+    case = CASES["spread-images"]
+    fast = side(Rate(17.0))
+    comparison = Comparison(case, None, {}, None, {"central": SLOW, "psp": fast})
+
+    found = as_json(comparison)
+
+    assert found["strategies"]["psp"]["ratio_to_first"] == 1.7
+    assert found["ours"] is None
+    assert not comparison.failed
+    assert Comparison(case, None, {}, None, {"central": SLOW, "psp": side(Rate(9.0), 8)}).failed
+    console = Console(file=io.StringIO(), width=80)
+    console.print(as_table(comparison))
+    assert "1.70x" in console.file.getvalue()  # type: ignore[attr-defined]

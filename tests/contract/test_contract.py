@@ -15,7 +15,7 @@ from tests.contract.drawing import Case, cases
 from tests.streams import counted
 
 slow = settings(
-    max_examples=20,
+    max_examples=15,
     suppress_health_check=list(HealthCheck),  # an example is a Spark job or two, never quick
 )
 
@@ -34,7 +34,7 @@ def test_every_strategy_gives_the_reference_answer(spark: SparkSession, case: Ca
         assert running.by_spark_sql(case, joined) == expected
 
 
-@settings(slow, max_examples=8)
+@settings(slow, max_examples=6)
 @given(case=cases(most_batches=3))
 def test_streams_give_the_reference_answer_of_their_timely_rows(
     spark: SparkSession, case: Case
