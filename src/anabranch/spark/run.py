@@ -56,6 +56,8 @@ class Run:
             # A private copy of the session: this reaches no other query of the user's.
             conf = frame.sparkSession.conf
             conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+            # It would make a job of every hop, and plan anew in between.
+            conf.set("spark.sql.adaptive.enabled", "false")
             self._runtime.process(frame, batch)
         except BaseException as error:
             self._failure = _understood(error)

@@ -105,6 +105,8 @@ class Runtime:
         started = time.monotonic()
         phases: dict[str, float] = {}
         events = self._take_requests(batch)
+        if frame is not None:
+            self.spark = frame.sparkSession  # the stream's own copy, which sinks see as well
         if self.static is not None and not self.manifest.policy.get("static_read"):
             frame = self.static if frame is None else frame.unionAll(self.static)
         assert frame is not None
