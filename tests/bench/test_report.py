@@ -92,6 +92,6 @@ def test_strategies_are_compared_with_the_first_and_must_agree() -> None:
     assert found["ours"] is None
     assert not comparison.failed
     assert Comparison(case, None, {}, None, {"central": SLOW, "psp": side(Rate(9.0), 8)}).failed
-    console = Console(file=io.StringIO(), width=80)
-    console.print(as_table(comparison))
-    assert "1.70x" in console.file.getvalue()  # type: ignore[attr-defined]
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(as_table(comparison))
+    assert "1.70x" in printed.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.model.terms import Expression, Kind
 
@@ -36,6 +36,16 @@ class Stream:
     def window_at(self, time: int) -> int:
         """The window of a row: it is decided by the row's own time."""
         return next((w for since, w in reversed(self.resized) if time >= since), self.window)
+
+    def settled(self, watermark: int) -> Stream:
+        """Without the changes that are over: when no row from before them can be live any more.
+
+        Such rows may lie in live segments for as long as the longest window.
+        """
+        over = [window for since, window in self.resized if watermark - self.longest > since]
+        if not over:
+            return self
+        return replace(self, window=over[-1], resized=self.resized[len(over) :])
 
 
 @dataclass(frozen=True)

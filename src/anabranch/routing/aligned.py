@@ -114,18 +114,18 @@ class AtrRouter:
         rates = [density.rate for density in densities]
         events: list[Event] = []
         if self._search is None:
-            self._search = self._first_length(situation, windows)
+            self._search = self._first_length(situation)
         length = self._length_in_bounds(windows, situation)
         if not self.reigns:
             events.append(self._begin(situation, windows, rates, length))
         self._forget(situation)
-        events += self._reelect(situation, densities, windows, rates, length)
+        events += self._reelect(densities, windows, rates, length)
         events += self._extend(situation, densities, windows, length)
         reign = self.reigns[-1]
         predicted = replication(windows, rates, reign.master, length) * 1e6
-        return self._plan(situation, windows, events, predicted)
+        return self._plan(situation, events, predicted)
 
-    def _first_length(self, situation: Situation, windows: Sequence[int]) -> LengthSearch:
+    def _first_length(self, situation: Situation) -> LengthSearch:
         """A batch should spread over all hosts, so it begins with a part of the first batch."""
         spans = [
             max(ref.last for ref in refs) - min(ref.first for ref in refs)
@@ -177,7 +177,6 @@ class AtrRouter:
 
     def _reelect(
         self,
-        situation: Situation,
         densities: Sequence[Density],
         windows: Sequence[int],
         rates: Sequence[float],
@@ -267,13 +266,7 @@ class AtrRouter:
         self.loads.expect(host, work)
         return work
 
-    def _plan(
-        self,
-        situation: Situation,
-        windows: Sequence[int],
-        events: Sequence[Event],
-        predicted: float,
-    ) -> Plan:
+    def _plan(self, situation: Situation, events: Sequence[Event], predicted: float) -> Plan:
         boxes: dict[int, list[tuple[Box, bool]]] = {}
         known: set[tuple[int, int]] = set()
         for box, host, name in self.boxes():

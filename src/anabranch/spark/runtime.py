@@ -432,14 +432,9 @@ class Runtime:
 
     def _windows(self, watermark: int | None) -> dict[str, Any]:
         """Windows as they are by now: a change is over when the last row before it has expired."""
-        for position, stream in enumerate(self.query.streams):
-            while stream.resized and watermark is not None:
-                since, window = stream.resized[0]
-                # Rows from before it may lie in live segments for as long as the longest window.
-                if watermark - stream.longest <= since:
-                    break
-                stream = replace(stream, window=window, resized=stream.resized[1:])  # noqa: PLW2901
-                self._set_stream(position, stream)
+        if watermark is not None:
+            for position, stream in enumerate(self.query.streams):
+                self._set_stream(position, stream.settled(watermark))
         return {
             s.name: [s.window, [list(change) for change in s.resized]] for s in self.query.streams
         }
