@@ -18,10 +18,11 @@ from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.length import LengthSearch
-from anabranch.adapt.load import Loads, Weights
+from anabranch.adapt.load import Weights
 from anabranch.errors import QueryError
 from anabranch.model.duration import readable
 from anabranch.model.query import Query
+from anabranch.routing.adaptive import AdaptiveRouter
 from anabranch.routing.base import Box, Measured, Plan, Share, Situation
 from anabranch.routing.reach import reach_of
 from anabranch.routing.slices import (
@@ -33,7 +34,6 @@ from anabranch.routing.slices import (
     segment_length,
     united,
 )
-from anabranch.routing.work import WorkRate
 
 MOST_SEGMENTS = 64
 """Of one master at a time: more would cost more to plan than they balance."""
@@ -87,17 +87,14 @@ class Reign:
         return Reign(saved["master"], saved["since"], Slices.from_dict(saved["slices"]))
 
 
-class AtrRouter:
+class AtrRouter(AdaptiveRouter):
     """Aligned routing over a number of hosts, adapting its master and its segment length."""
 
     name = "atr"
 
     def __init__(self, query: Query, hosts: int, options: Atr | None = None) -> None:
         self.options = options or Atr()
-        self.hosts = hosts
-        self.loads = Loads(hosts, self.options.weights)
-        self.work = WorkRate()
-        self._names = [stream.name for stream in query.streams]
+        super().__init__(query, hosts, self.options.weights)
         self._fixed_master = _position(self._names, self.options.master)
         self._fixed_length = segment_length(self.options.segment)
         self._search: LengthSearch | None = None
@@ -311,9 +308,7 @@ class AtrRouter:
     # -- between batches ---------------------------------------------------------------------
 
     def learn(self, measured: Measured) -> tuple[Event, ...]:
-        for host, usage in measured.usage.items():
-            self.loads.measured(host, usage)
-        self.work.measured(measured)
+        super().learn(measured)
         if self._search is None or self._fixed_length or not measured.seconds:
             return ()
         before = self._search.length
@@ -323,26 +318,22 @@ class AtrRouter:
         what = {"before": before, "after": self._search.length}
         return (Event("length", why, what),)
 
-    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
-        before, self.hosts = self.hosts, hosts
-        self.loads.hosts = hosts
-        if at_once or hosts < before:
-            # Segments of hosts that leave are dealt out; with `at_once` all are.
-            self.reigns = [
-                replace(
-                    reign,
-                    slices=Slices(
-                        reign.slices.edges,
-                        tuple(
-                            at % hosts if at_once or owner >= hosts else owner
-                            for at, owner in enumerate(reign.slices.owners)
-                        ),
+    def _divide_among(self, hosts: int, *, at_once: bool) -> str:
+        """Segments of hosts that leave are dealt out; with `at_once` all are."""
+        self.reigns = [
+            replace(
+                reign,
+                slices=Slices(
+                    reign.slices.edges,
+                    tuple(
+                        at % hosts if at_once or owner >= hosts else owner
+                        for at, owner in enumerate(reign.slices.owners)
                     ),
-                )
-                for reign in self.reigns
-            ]
-        why = "segments are dealt out anew" if at_once else "new segments go to all hosts"
-        return (Event("hosts", why, {"before": before, "after": hosts}),)
+                ),
+            )
+            for reign in self.reigns
+        ]
+        return "segments are dealt out anew" if at_once else "new segments go to all hosts"
 
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         windows = [stream.longest for stream in query.streams]
@@ -377,26 +368,18 @@ class AtrRouter:
         }
         return Event("election", why, what, None if was is None else was - cost, "copies/s")
 
-    def snapshot(self) -> Mapping[str, Any]:
+    def _placed(self) -> Mapping[str, Any]:
         return {
-            "hosts": self.hosts,
             "reigns": [reign.to_dict() for reign in self.reigns],
             "search": None if self._search is None else self._search.snapshot(),
-            "loads": self.loads.snapshot(),
-            "work": self.work.snapshot(),
             "known": sorted(self._known),
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        self.reigns = [Reign.from_dict(reign) for reign in saved["reigns"]]
-        search = saved["search"]
+    def _replace(self, placed: Mapping[str, Any]) -> None:
+        self.reigns = [Reign.from_dict(reign) for reign in placed["reigns"]]
+        search = placed["search"]
         self._search = None if search is None else LengthSearch.restored(search)
-        self.loads.restore(saved["loads"])
-        self.work.restore(saved["work"])
-        self._known = {(master, first) for master, first in saved["known"]}
-        if saved["hosts"] != self.hosts:
-            wanted, self.hosts = self.hosts, saved["hosts"]
-            self.rescale(wanted, at_once=False)
+        self._known = {(master, first) for master, first in placed["known"]}
 
 
 def parts(reigns: Sequence[Reign]) -> list[tuple[Box, int]]:

@@ -21,14 +21,14 @@ from itertools import permutations
 from typing import Any
 
 from anabranch.adapt.events import Event
-from anabranch.adapt.load import Loads, Weights
+from anabranch.adapt.load import Weights
 from anabranch.errors import QueryError
 from anabranch.kernel.order import steps
 from anabranch.model.query import Query
-from anabranch.routing.base import Hop, Measured, Plan, Route, Situation
+from anabranch.routing.adaptive import AdaptiveRouter
+from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_length, united
-from anabranch.routing.work import WorkRate
 from anabranch.state.segment import SegmentRef
 
 MOST_SEGMENTS = 16
@@ -73,17 +73,14 @@ class Path:
     """Pairs that each host compares."""
 
 
-class CtrRouter:
+class CtrRouter(AdaptiveRouter):
     """Coordinated routing by a table of segments."""
 
     name = "ctr"
 
     def __init__(self, query: Query, hosts: int, options: Ctr | None = None) -> None:
         self.options = options or Ctr()
-        self.hosts = hosts
-        self.loads = Loads(hosts, self.options.weights)
-        self.work = WorkRate()
-        self._names = [stream.name for stream in query.streams]
+        super().__init__(query, hosts, self.options.weights)
         self._fixed = segment_length(self.options.segment)
         self._table: list[Slices[Holders] | None] = [None] * len(self._names)
         self._kept: dict[int, float] = {}
@@ -323,30 +320,20 @@ class CtrRouter:
 
     # -- between batches ---------------------------------------------------------------------
 
-    def learn(self, measured: Measured) -> tuple[Event, ...]:
-        for host, usage in measured.usage.items():
-            self.loads.measured(host, usage)
-        self.work.measured(measured)
-        return ()
-
-    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
-        before, self.hosts = self.hosts, hosts
-        self.loads.hosts = hosts
-        if hosts < before or at_once:
-            self._table = [
-                None
-                if table is None
-                else Slices(
-                    table.edges,
-                    tuple(
-                        _remapped(o, at, hosts, at_once=at_once)
-                        for at, o in enumerate(table.owners)
-                    ),
-                )
-                for table in self._table
-            ]
-        why = "segments are dealt out anew" if at_once else "new segments go to all hosts"
-        return (Event("hosts", why, {"before": before, "after": hosts}),)
+    def _divide_among(self, hosts: int, *, at_once: bool) -> str:
+        self._table = [
+            None
+            if table is None
+            else Slices(
+                table.edges,
+                tuple(
+                    _remapped(held, at, hosts, at_once=at_once)
+                    for at, held in enumerate(table.owners)
+                ),
+            )
+            for table in self._table
+        ]
+        return "segments are dealt out anew" if at_once else "new segments go to all hosts"
 
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         copies = min(self.options.copies, self.hosts)
@@ -356,21 +343,11 @@ class CtrRouter:
             "(LD07, Eq. 4)"
         )
 
-    def snapshot(self) -> Mapping[str, Any]:
-        return {
-            "hosts": self.hosts,
-            "table": [None if table is None else table.to_dict() for table in self._table],
-            "loads": self.loads.snapshot(),
-            "work": self.work.snapshot(),
-        }
+    def _placed(self) -> Mapping[str, Any]:
+        return {"table": [None if table is None else table.to_dict() for table in self._table]}
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        self._table = [None if t is None else Slices.from_dict(t) for t in saved["table"]]
-        self.loads.restore(saved["loads"])
-        self.work.restore(saved["work"])
-        if saved["hosts"] != self.hosts:
-            wanted, self.hosts = self.hosts, saved["hosts"]
-            self.rescale(wanted, at_once=False)
+    def _replace(self, placed: Mapping[str, Any]) -> None:
+        self._table = [None if t is None else Slices.from_dict(t) for t in placed["table"]]
 
 
 def cover(

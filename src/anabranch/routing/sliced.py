@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.adapt.events import Event
-from anabranch.adapt.load import Loads, Weights
+from anabranch.adapt.load import Weights
 from anabranch.adapt.ring import RingCost, ring_lengths
 from anabranch.errors import QueryError
 from anabranch.kernel.order import steps
 from anabranch.model.query import Query
-from anabranch.routing.base import Hop, Measured, Plan, Route, Situation
+from anabranch.routing.adaptive import AdaptiveRouter
+from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
-from anabranch.routing.work import WorkRate
 
 PIECES = 4
 """Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
@@ -51,17 +51,14 @@ class Psp:
                 raise QueryError(f"{name} is {value!r}; there are {' and '.join(allowed)}")
 
 
-class PspRouter:
+class PspRouter(AdaptiveRouter):
     """Time slices over rings of hosts, one ring for each stream."""
 
     name = "psp"
 
     def __init__(self, query: Query, hosts: int, options: Psp | None = None) -> None:
         self.options = options or Psp()
-        self.hosts = hosts
-        self.loads = Loads(hosts, self.options.weights)
-        self.work = WorkRate()
-        self._names = [stream.name for stream in query.streams]
+        super().__init__(query, hosts, self.options.weights)
         self._slices: list[Slices[int] | None] = [None] * len(self._names)
         self._rings: list[tuple[int, ...]] = [tuple(range(hosts))] * len(self._names)
         self._settled = False
@@ -205,28 +202,18 @@ class PspRouter:
 
     # -- between batches ---------------------------------------------------------------------
 
-    def learn(self, measured: Measured) -> tuple[Event, ...]:
-        for host, usage in measured.usage.items():
-            self.loads.measured(host, usage)
-        self.work.measured(measured)
-        return ()
-
-    def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
-        before, self.hosts = self.hosts, hosts
-        self.loads.hosts = hosts
+    def _divide_among(self, hosts: int, *, at_once: bool) -> str:
+        """A host that leaves hands its slices on, also those that have no rows just now."""
         self._rings = [tuple(range(hosts))] * len(self._names)
         self._settled = False
         self._move_now = self._move_now or at_once or self.options.relocation == "aggressive"
-        if hosts < before:
-            # A host that leaves hands its slices on, also those that have no rows just now.
-            self._slices = [
-                None
-                if slices is None
-                else Slices(slices.edges, tuple(owner % hosts for owner in slices.owners))
-                for slices in self._slices
-            ]
-        how = "state moves now" if self._move_now else "slices move with time"
-        return (Event("hosts", how, {"before": before, "after": hosts}),)
+        self._slices = [
+            None
+            if slices is None
+            else Slices(slices.edges, tuple(owner % hosts for owner in slices.owners))
+            for slices in self._slices
+        ]
+        return "state moves now" if self._move_now else "slices move with time"
 
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         hops = len(query.streams) - 1
@@ -235,26 +222,18 @@ class PspRouter:
             f"intermediate results do so {max(hops - 1, 0)} time(s) more (PSP09, section 4.3)"
         )
 
-    def snapshot(self) -> Mapping[str, Any]:
+    def _placed(self) -> Mapping[str, Any]:
         return {
-            "hosts": self.hosts,
             "slices": [None if s is None else s.to_dict() for s in self._slices],
             "rings": [list(ring) for ring in self._rings],
             "settled": self._settled,
             "move_now": self._move_now,
-            "loads": self.loads.snapshot(),
-            "work": self.work.snapshot(),
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        self._slices = [None if s is None else Slices.from_dict(s) for s in saved["slices"]]
-        self._rings = [tuple(ring) for ring in saved["rings"]]
-        self._settled, self._move_now = saved["settled"], saved["move_now"]
-        self.loads.restore(saved["loads"])
-        self.work.restore(saved["work"])
-        if saved["hosts"] != self.hosts:
-            wanted, self.hosts = self.hosts, saved["hosts"]
-            self.rescale(wanted, at_once=False)
+    def _replace(self, placed: Mapping[str, Any]) -> None:
+        self._slices = [None if s is None else Slices.from_dict(s) for s in placed["slices"]]
+        self._rings = [tuple(ring) for ring in placed["rings"]]
+        self._settled, self._move_now = placed["settled"], placed["move_now"]
 
 
 def _span(situation: Situation, stream: int) -> Range:
