@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.routing.aligned import Atr, AtrRouter, elected, replication
+from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.coordinated import Ctr, CtrRouter
+from anabranch.routing.reigns import Election
 from anabranch.routing.sliced import Psp, PspRouter
 from tests.routing.steady import SECOND, Flow, chained
 
@@ -25,15 +26,15 @@ def test_atr_copies_as_many_rows_as_equation_2_says(tmp_path: Path, segment: int
     master = router.reigns[-1].master
     slaves = sum(rate for stream, rate in enumerate(rates) if stream != master)
     windows = [stream.window for stream in query.streams]
-    expected = replication(windows, rates, master, segment * SECOND)
+    expected = Election(windows, rates, segment * SECOND).copies(master)
     assert copied / seconds - slaves == pytest.approx(expected, rel=0.1)
 
 
 def test_the_master_is_the_stream_that_equation_2_prefers() -> None:
     # The copies are those of the other streams, so the fastest stream leads...
-    assert elected([10, 10, 10], [5.0, 50.0, 5.0], length=20) == 1
+    assert Election([10, 10, 10], [5.0, 50.0, 5.0], length=20).winner() == 1
     # ...unless its window makes everybody else's overlap longer.
-    assert elected([1, 100, 1], [40.0, 50.0, 40.0], length=20) != 1
+    assert Election([1, 100, 1], [40.0, 50.0, 40.0], length=20).winner() != 1
 
 
 @pytest.mark.parametrize("copies", [1, 2])

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Table 1, of the hosts: seconds to compare a pair, to pass a row on, and of the network."""
+
+    pair: float
+    send: float
+    network: float
 
 
 @dataclass(frozen=True)
@@ -16,92 +24,82 @@ class RingCost:
     selectivity: float
 
     @property
+    def rows(self) -> float:
+        """`λ W`: rows in the window."""
+        return self.rate * self.window
+
+    @property
     def multiplies(self) -> float:
         """`λ W S`: partners that a row finds in this stream."""
-        return self.rate * self.window * self.selectivity
+        return self.rows * self.selectivity
 
 
-def central_work(streams: Sequence[RingCost], pair: float, upkeep: float = 0.0) -> float:
+def central_work(streams: Sequence[RingCost], prices: Prices) -> float:
     """Eq. 1: seconds to join one row with all others on one host."""
-    work, rows = upkeep, 1.0
+    work, partial = 0.0, 1.0
     for stream in streams:
-        work += pair * rows * stream.rate * stream.window
-        rows *= stream.multiplies
+        work += prices.pair * partial * stream.rows
+        partial *= stream.multiplies
     return work
 
 
-def ring_work(streams: Sequence[RingCost], hosts: int, pair: float, send: float) -> float:
+def ring_work(streams: Sequence[RingCost], hosts: int, prices: Prices) -> float:
     """Eqs. 1 and 2: the same on a ring, where rows and intermediate results are sent around."""
-    rows, sent = 1.0, 1.0
+    partial, sent = 1.0, 1.0
     for stream in streams[:-1]:
-        rows *= stream.multiplies
-        sent += rows
-    return central_work(streams, pair) + send * hosts * sent
+        partial *= stream.multiplies
+        sent += partial
+    return central_work(streams, prices) + prices.send * hosts * sent
 
 
-def service_rate(work: float) -> float:
-    """Eq. 3: rows per second that a ring takes in."""
-    return 1 / work if work > 0 else math.inf
+def service_rate(streams: Sequence[RingCost], hosts: int, prices: Prices) -> float:
+    """Eq. 3: rows per second that a ring takes in. `1 / L`, for each host at work on its part."""
+    return _over(hosts, ring_work(streams, hosts, prices))
 
 
-def output_gain(hosts: int, send: float, pair: float, window_rows: float) -> float:
+def output_gain(stream: RingCost, hosts: int, prices: Prices) -> float:
     """Eq. 4: the output rate of a ring, over that of one host. It grows with every host.
 
-    >>> output_gain(1, send=0.0, pair=1.0, window_rows=10)
-    1.0
+    >>> output_gain(RingCost(1.0, 10.0, 0.1), 4, Prices(pair=1.0, send=0.0, network=0.0))
+    4.0
     """
-    return hosts / (1 + hosts * _over(send, window_rows * pair))
+    return hosts / (1 + hosts * _over(prices.send, stream.rows * prices.pair))
 
 
-def latency(
-    hosts: int, work: float, send: float, network: float, pair: float, window_rows: float, ways: int
-) -> float:
-    """Eq. 5: mean seconds from a row's arrival to its results."""
-    spread = work / hosts + work * _over(send, window_rows * pair)
-    return (hosts - 1) / 2 * network + max(spread, ways * hosts * network)
+def latency(work: float, stream: RingCost, hosts: int, ways: int, prices: Prices) -> float:
+    """Eq. 5: mean seconds from a row's arrival to its results.
+
+    Sharing the work further makes it shorter, until rows wait for the network instead.
+    """
+    shared = work / hosts + work * _over(prices.send, stream.rows * prices.pair)
+    return (hosts - 1) / 2 * prices.network + max(shared, ways * hosts * prices.network)
 
 
-def bandwidth(tuple_bytes: float, pair: float, hosts: int, streams: Sequence[RingCost]) -> float:
+def bandwidth(row_bytes: float, hosts: int, streams: Sequence[RingCost], prices: Prices) -> float:
     """Eq. 6: bytes per second that the network must carry for hosts not to wait for it."""
-    least = min(stream.rate * stream.window / hosts for stream in streams)
-    return _over(tuple_bytes, pair * least)
+    least = min(stream.rows / hosts for stream in streams)
+    return _over(row_bytes, prices.pair * least)
 
 
-def fastest_ring(
-    work: float, most: int, send: float, network: float, pair: float, window_rows: float, ways: int
-) -> int:
-    """The length of least latency: `min(N1, N2)` of section 5.2, at least 1, at most `most`.
-
-    N1 is where sharing the work further would take longer on the network than in the joins,
-    N2 where passing rows on takes longer than what a further host saves.
-    """
-    extra = work * _over(send, window_rows * pair)
-    # L/N + e = M N T  ->  M T N^2 - e N - L = 0;  (N - 1) T / 2 = L / N  ->  N^2 - N - 2 L / T = 0
-    if network <= 0:
-        return most
-    first = (extra + math.sqrt(extra**2 + 4 * ways * network * work)) / (2 * ways * network)
-    second = (1 + math.sqrt(1 + 8 * work / network)) / 2
-    return max(1, min(round(min(first, second)), most))
+def fastest_ring(work: float, stream: RingCost, most: int, ways: int, prices: Prices) -> int:
+    """The length of least latency, at most `most` (section 5.2); of equals the shortest."""
+    return min(range(1, most + 1), key=lambda hosts: latency(work, stream, hosts, ways, prices))
 
 
-def ring_lengths(
-    streams: Sequence[RingCost],
-    most: int,
-    pair_seconds: float,
-    send_seconds: float = 2e-6,
-    network_seconds: float = 1e-3,
-) -> list[int]:
+def ring_lengths(streams: Sequence[RingCost], most: int, prices: Prices) -> list[int]:
     """Section 5.4: lengths of all rings, least `λ W S` first, each knowing those before it."""
     lengths = [0] * len(streams)
-    for position in sorted(range(len(streams)), key=lambda p: streams[p].multiplies):
-        others = [stream for at, stream in enumerate(streams) if at != position]
+    ascending = sorted(range(len(streams)), key=lambda p: streams[p].multiplies)
+    for position in ascending:
+        stream = streams[position]
         known = [length for length in lengths if length]
-        work = central_work([*others, streams[position]], pair_seconds)
-        rows = streams[position].rate * streams[position].window
-        ways = len(streams)
-        own = fastest_ring(work, most, send_seconds, network_seconds, pair_seconds, rows, ways)
+        # A row of the stream that multiplies least, or of the next, visits all others.
+        begin = next(at for at in ascending if at != position)
+        visited = [streams[at] for at in ascending if at not in (begin, position)]
+        work = central_work([*visited, stream], prices)
+        own = fastest_ring(work, stream, most, len(streams), prices)
         # A ring much longer than those that its rows come from would wait for them.
-        lengths[position] = max(1, min(own, most, 2 * max(known, default=most)))
+        lengths[position] = min(own, 2 * max(known, default=most))
     return lengths
 
 

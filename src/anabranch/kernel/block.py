@@ -35,6 +35,8 @@ class Block:
     indexes: Mapping[str, Index]
     span: tuple[int, int] | None = None
     """The first and last time of the rows, or of more than these; found out if not given."""
+    name: str = ""
+    """What tells its rows from those of other blocks, where they are sent: its segment."""
 
     def __post_init__(self) -> None:
         if self.span is None:

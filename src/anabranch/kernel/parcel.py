@@ -18,6 +18,9 @@ from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs
 from anabranch.model.query import TIME, Query
 
+SEGMENT, ROW = "#segment", "#row"
+"""Columns of a parcel's rows: what they are known by."""
+
 PARCEL_BYTES = 32 << 20
 """Larger ones are split: a parcel is held in memory whole, by Spark and by its receiver."""
 
@@ -57,19 +60,38 @@ def pack(partial: Partial, columns: Mapping[int, Sequence[str]]) -> Iterator[byt
     yield sink.getvalue().to_pybytes()
 
 
-def unpack(data: pa.Buffer, bound: Sequence[int]) -> Partial:
-    """The combinations of a parcel, over blocks of its own."""
-    source = pa.BufferReader(data)
-    blocks = {stream: _block(_read(source)) for stream in bound}
-    combinations = _read(source)
-    return Partial(
-        {
-            stream: Refs((block,), combinations.column(f"r{stream}").to_numpy())
-            for stream, block in blocks.items()
-        },
-        combinations.column("latest").to_numpy(),
-        combinations.column("deadline").to_numpy(),
+def unpack(parcels: Sequence[pa.Buffer], bound: Sequence[int]) -> Partial:
+    """The combinations of parcels, over one block a stream: a row that came twice is one again."""
+    sources = [pa.BufferReader(parcel) for parcel in parcels]
+    united = {stream: _united([_read(source) for source in sources]) for stream in bound}
+    combinations = [_read(source) for source in sources]
+    refs = {}
+    for stream, (block, places) in united.items():
+        column = f"r{stream}"
+        rows = [
+            place[numbers.column(column).to_numpy()]
+            for place, numbers in zip(places, combinations, strict=True)
+        ]
+        refs[stream] = Refs((block,), np.concatenate(rows))
+    latest, deadline = (
+        np.concatenate([numbers.column(name).to_numpy() for numbers in combinations])
+        for name in ("latest", "deadline")
     )
+    return Partial(refs, latest, deadline)
+
+
+def _united(parts: Sequence[pa.RecordBatch]) -> tuple[Block, list[Rows]]:
+    """The rows of one stream from all parcels, each once; and where those of each parcel are."""
+    rows = pa.Table.from_batches(parts).unify_dictionaries().combine_chunks()
+    segment = rows.column(SEGMENT).chunk(0) if len(rows) else None
+    if segment is None:
+        return _block(parts[0]), [np.empty(0, np.int64) for _ in parts]
+    number = segment.indices.to_numpy().astype(np.int64) << 40
+    number += rows.column(ROW).chunk(0).to_numpy()
+    _, first, place = np.unique(number, return_index=True, return_inverse=True)
+    (block,) = rows.take(pa.array(first)).combine_chunks().to_batches()
+    edges = np.cumsum([part.num_rows for part in parts])[:-1]
+    return _block(block), np.split(place, edges)
 
 
 def _distinct(refs: Refs, columns: Sequence[str]) -> tuple[pa.RecordBatch, Rows]:
@@ -86,10 +108,23 @@ def _distinct(refs: Refs, columns: Sequence[str]) -> tuple[pa.RecordBatch, Rows]
         count += len(rows)
         taken = pa.array(rows)
         pieces.append(
-            [pa.array(block.times[rows]), *(block.columns[name].take(taken) for name in columns)]
+            [
+                pa.array(block.times[rows]),
+                *_identity(block, taken),
+                *(block.columns[name].take(taken) for name in columns),
+            ]
         )
-    arrays = [pa.concat_arrays(parts) for parts in zip(*pieces, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, [TIME, *columns]), index
+    tables = [pa.RecordBatch.from_arrays(piece, [TIME, SEGMENT, ROW, *columns]) for piece in pieces]
+    (together,) = pa.Table.from_batches(tables).unify_dictionaries().combine_chunks().to_batches()
+    return together, index
+
+
+def _identity(block: Block, rows: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """By segment and number, what a row is known by wherever it goes."""
+    if SEGMENT in block.columns:  # it came in a parcel itself
+        return block.columns[SEGMENT].take(rows), block.columns[ROW].take(rows)
+    segment = pa.DictionaryArray.from_arrays(np.zeros(len(rows), np.int32), [block.name])
+    return segment, rows.cast(pa.int64())
 
 
 def _block(rows: pa.RecordBatch) -> Block:

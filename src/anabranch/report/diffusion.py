@@ -49,8 +49,14 @@ def measured(reports: Sequence[Report], seconds: float, rows: int) -> Measured:
             before.memory + counts.get("kept", 0),
             before.bandwidth + moved / max(seconds, 1e-6),
         )
-    cpu = sum(report["cpu"] for report in reports)
-    return Measured(seconds, rows, usage, cpu)
+    return Measured(
+        seconds,
+        rows,
+        usage,
+        cpu=sum(report["cpu"] for report in reports),
+        sent=_sum(reports, "sent"),
+        sending=sum(report["sending"] for report in reports),
+    )
 
 
 def partners(

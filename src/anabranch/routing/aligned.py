@@ -25,15 +25,8 @@ from anabranch.model.query import Query
 from anabranch.routing.adaptive import AdaptiveRouter
 from anabranch.routing.base import Box, Measured, Plan, Share, Situation
 from anabranch.routing.reach import reach_of
-from anabranch.routing.slices import (
-    BEGINNING,
-    END,
-    Density,
-    Range,
-    Slices,
-    segment_length,
-    united,
-)
+from anabranch.routing.reigns import Election, Reign, parts
+from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_length, united
 
 MOST_SEGMENTS = 64
 """Of one master at a time: more would cost more to plan than they balance."""
@@ -50,41 +43,6 @@ class Atr:
     margin: float = 0.1
     """By what part another master must be cheaper, to make up for the change."""
     weights: Weights = field(default_factory=Weights)
-
-
-def replication(windows: Sequence[int], rates: Sequence[float], master: int, length: int) -> float:
-    """Eq. 2: extra copies of slave rows per unit of time, `Σ (W_i + W_M) / T · r_i`.
-
-    >>> replication([10, 10], [2.0, 3.0], master=0, length=20)
-    3.0
-    """
-    return sum(
-        (windows[i] + windows[master]) / length * rates[i]
-        for i in range(len(windows))
-        if i != master
-    )
-
-
-def elected(windows: Sequence[int], rates: Sequence[float], length: int) -> int:
-    """The master for which Eq. 2 is least; of equals the first."""
-    streams = range(len(windows))
-    return min(streams, key=lambda m: (replication(windows, rates, m, length), m))
-
-
-@dataclass(frozen=True)
-class Reign:
-    """A master's time: from `since` on, with its segments."""
-
-    master: int
-    since: int
-    slices: Slices[int]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"master": self.master, "since": self.since, "slices": self.slices.to_dict()}
-
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> Reign:
-        return Reign(saved["master"], saved["since"], Slices.from_dict(saved["slices"]))
 
 
 class AtrRouter(AdaptiveRouter):
@@ -107,20 +65,28 @@ class AtrRouter(AdaptiveRouter):
     def route(self, situation: Situation) -> Plan:
         self.loads.settle()
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
-        windows = [stream.latest for stream in situation.query.streams]
-        rates = [density.rate for density in densities]
+        election = self._facts(situation, densities)
         events: list[Event] = []
+        if not self.reigns:
+            events.append(self._begin(situation, election))
+        self._forget(situation)
+        events += self._reelect(densities, election)
+        events += self._extend(situation, densities, election)
+        master = self.reigns[-1].master
+        plan = self._plan(situation)
+        return replace(
+            plan,
+            narrowed={master: densities[master].part(election.length)},
+            events=tuple(events),
+            predicted={"copies_per_second": election.copies(master) * 1e6},
+        )
+
+    def _facts(self, situation: Situation, densities: Sequence[Density]) -> Election:
         if self._search is None:
             self._search = self._first_length(situation)
+        windows = [stream.latest for stream in situation.query.streams]
         length = self._length_in_bounds(windows, situation)
-        if not self.reigns:
-            events.append(self._begin(situation, windows, rates, length))
-        self._forget(situation)
-        events += self._reelect(densities, windows, rates, length)
-        events += self._extend(situation, densities, windows, length)
-        reign = self.reigns[-1]
-        predicted = replication(windows, rates, reign.master, length) * 1e6
-        return self._plan(situation, events, predicted)
+        return Election(windows, [density.rate for density in densities], length)
 
     def _first_length(self, situation: Situation) -> LengthSearch:
         """A batch should spread over all hosts, so it begins with a part of the first batch."""
@@ -143,16 +109,12 @@ class AtrRouter(AdaptiveRouter):
         self._search.length = max(self._search.length, self._search.least)
         return self._search.length
 
-    def _begin(
-        self, situation: Situation, windows: Sequence[int], rates: Sequence[float], length: int
-    ) -> Event:
-        master = self._fixed_master
-        if master is None:
-            master = elected(windows, rates, length)
+    def _begin(self, situation: Situation, election: Election) -> Event:
+        master = election.winner() if self._fixed_master is None else self._fixed_master
         first = min(ref.first for stream in situation.new for ref in stream)
         host = self.loads.least()
         self.reigns = [Reign(master, BEGINNING, Slices((first,), (host, host)))]
-        return self._election(windows, rates, length, None, master, BEGINNING)
+        return self._announce(election, None, master, BEGINNING)
 
     def _forget(self, situation: Situation) -> None:
         """Drop segments whose rows have all expired, and the reign before once it is over."""
@@ -172,22 +134,15 @@ class AtrRouter(AdaptiveRouter):
             reigns[0] = replace(reigns[0], since=BEGINNING)
         self.reigns = reigns
 
-    def _reelect(
-        self,
-        densities: Sequence[Density],
-        windows: Sequence[int],
-        rates: Sequence[float],
-        length: int,
-    ) -> list[Event]:
-        if len(self.reigns) > 1 or 0.0 in rates:
+    def _reelect(self, densities: Sequence[Density], election: Election) -> list[Event]:
+        if len(self.reigns) > 1 or 0.0 in election.rates:
             return []
         current = self.reigns[-1]
         best = self._fixed_master
         if best is None:
-            best = elected(windows, rates, length)
-            cost = replication(windows, rates, best, length)
-            now = replication(windows, rates, current.master, length)
-            if cost >= (1 - self.options.margin) * now:
+            best = election.winner()
+            most = (1 - self.options.margin) * election.copies(current.master)
+            if election.copies(best) >= most:
                 return []
         if best == current.master:
             return []
@@ -195,7 +150,7 @@ class AtrRouter(AdaptiveRouter):
         if last is None:
             return []
         self.crown(best, last + 1)
-        return [self._election(windows, rates, length, current.master, best, last + 1)]
+        return [self._announce(election, current.master, best, last + 1)]
 
     def crown(self, master: int, since: int) -> None:
         """Change the master, from a time on. One change must be over before the next."""
@@ -203,28 +158,24 @@ class AtrRouter(AdaptiveRouter):
         self.reigns.append(Reign(master, since, Slices((since,), (host, host))))
 
     def _extend(
-        self,
-        situation: Situation,
-        densities: Sequence[Density],
-        windows: Sequence[int],
-        length: int,
+        self, situation: Situation, densities: Sequence[Density], election: Election
     ) -> list[Event]:
         """Segments for the master's new rows, each on the host least loaded by then."""
         reign = self.reigns[-1]
         density = densities[reign.master]
         if density.first is None or density.last is None:
             return []
-        slices, events = reign.slices, []
+        slices, events, length = reign.slices, [], election.length
         fresh = [Density(refs) for refs in situation.new]
         start = max(slices.last_edge, reign.since)
         for (first, last), host in slices.pieces():
             times = (max(first, density.first), min(last, density.last, start + length - 1))
-            self._charge(density, fresh, windows, reign.master, times, host)
+            self._charge(density, fresh, election, reign.master, times, host)
         for edge in density.cuts(start, length, MOST_SEGMENTS):
             host = self.loads.least()
             load = self.loads.value(host)
             times = (edge, edge + length - 1)
-            work = self._charge(density, densities, windows, reign.master, times, host)
+            work = self._charge(density, densities, election, reign.master, times, host)
             slices = slices.cut(edge, host)
             events.append(
                 Event(
@@ -247,7 +198,7 @@ class AtrRouter(AdaptiveRouter):
         self,
         own: Density,
         others: Sequence[Density],
-        windows: Sequence[int],
+        election: Election,
         master: int,
         times: Range,
         host: int,
@@ -255,7 +206,7 @@ class AtrRouter(AdaptiveRouter):
         """Count what a segment will cost its host: its rows beside the slaves' in reach."""
         rows = own.between(*times)
         partners = sum(
-            other.between(times[0] - windows[i], times[1] + windows[master])
+            other.between(times[0] - election.windows[i], times[1] + election.windows[master])
             for i, other in enumerate(others)
             if i != master
         )
@@ -263,7 +214,7 @@ class AtrRouter(AdaptiveRouter):
         self.loads.expect(host, work)
         return work
 
-    def _plan(self, situation: Situation, events: Sequence[Event], predicted: float) -> Plan:
+    def _plan(self, situation: Situation) -> Plan:
         boxes: dict[int, list[tuple[Box, bool]]] = {}
         known: set[tuple[int, int]] = set()
         for box, host, name in self.boxes():
@@ -289,13 +240,7 @@ class AtrRouter(AdaptiveRouter):
             }
             for share in shares
         }
-        return Plan(
-            self.hosts,
-            shares=shares,
-            keeps=keeps,
-            events=tuple(events),
-            predicted={"copies_per_second": predicted},
-        )
+        return Plan(self.hosts, shares=shares, keeps=keeps)
 
     def boxes(self) -> list[tuple[Box, int, tuple[int, int]]]:
         """Every part of the answer, its host, and a name that it keeps from batch to batch."""
@@ -338,26 +283,17 @@ class AtrRouter(AdaptiveRouter):
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         windows = [stream.longest for stream in query.streams]
         length = self._fixed_length or max(*windows, 1)
-        master = self._fixed_master
-        if master is None:
-            master = elected(windows, rates, length)
-        copies = replication(windows, rates, master, length) / max(sum(rates), 1e-12)
+        election = Election(windows, rates, length)
+        master = election.winner() if self._fixed_master is None else self._fixed_master
+        copies = election.copies(master) / max(sum(rates), 1e-12)
         return (
             f"master {self._names[master]}; with segments of {readable(length)} each row is copied "
             f"{copies:.2f} times more (LD07, Eq. 2); the length is then tuned by measurement"
         )
 
-    def _election(
-        self,
-        windows: Sequence[int],
-        rates: Sequence[float],
-        length: int,
-        before: int | None,
-        after: int,
-        since: int,
-    ) -> Event:
-        cost = replication(windows, rates, after, length) * 1e6
-        was = None if before is None else replication(windows, rates, before, length) * 1e6
+    def _announce(self, election: Election, before: int | None, after: int, since: int) -> Event:
+        cost = election.copies(after) * 1e6
+        was = None if before is None else election.copies(before) * 1e6
         why = f"Eq. 2 gives {cost:,.0f} copies a second with {self._names[after]}"
         if before is not None:
             why += f", and {was:,.0f} with {self._names[before]}"
@@ -382,40 +318,6 @@ class AtrRouter(AdaptiveRouter):
         self._known = {(master, first) for master, first in placed["known"]}
 
 
-def parts(reigns: Sequence[Reign]) -> list[tuple[Box, int]]:
-    """The boxes of successive masters, each with its host: they cover all, and share nothing.
-
-    >>> reigns = [
-    ...     Reign(0, BEGINNING, Slices((10,), (0, 1))),
-    ...     Reign(1, 20, Slices((30,), (2, 3))),
-    ... ]
-    >>> for box, host in parts(reigns):
-    ...     print({s: (max(f, 0), min(l, 99)) for s, (f, l) in sorted(box.items())}, host)
-    {0: (0, 9)} 0
-    {0: (10, 19)} 1
-    {0: (20, 99), 1: (0, 19)} 1
-    {0: (20, 99), 1: (20, 29)} 2
-    {0: (20, 99), 1: (30, 99)} 3
-    """
-    boxes: list[tuple[Box, int]] = []
-    left: Box = {}
-    """What the reigns before leave over."""
-    for position, reign in enumerate(reigns):
-        following = reigns[position + 1] if position + 1 < len(reigns) else None
-        until = END if following is None else following.since - 1
-        for (first, last), host in reign.slices.pieces(reign.since, until):
-            times = (max(first, reign.since), min(last, until))
-            boxes.append((_within(left, reign.master, times), host))
-        if following is not None:
-            # Rows of this master after its time that meet earlier rows of the next: marked tuples.
-            host = reign.slices.owner(until)
-            left = _within(left, reign.master, (following.since, END))
-            boxes.append((_within(left, following.master, (BEGINNING, until)), host))
-    return [
-        (box, host) for box, host in boxes if all(first <= last for first, last in box.values())
-    ]
-
-
 def _reached(situation: Situation, box: Box) -> bool:
     reach = reach_of(situation.query, box)
     return any(
@@ -423,11 +325,6 @@ def _reached(situation: Situation, box: Box) -> bool:
         for stream, (first, last) in reach.items()
         for ref in situation.new[stream]
     )
-
-
-def _within(box: Box, stream: int, times: Range) -> Box:
-    first, last = box.get(stream, (BEGINNING, END))
-    return {**box, stream: (max(first, times[0]), min(last, times[1]))}
 
 
 def _position(names: Sequence[str], name: str | None) -> int | None:

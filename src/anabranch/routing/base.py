@@ -77,6 +77,8 @@ class Plan:
     routes: tuple[Route, ...] = ()
     keeps: Mapping[int, Mapping[int, Sequence[Range]]] = field(default_factory=dict)
     """For each host, the times of each stream that it keeps; empty where time divides nothing."""
+    narrowed: Mapping[int, float] = field(default_factory=dict)
+    """Of some streams, the part of their rows that one share meets: probes visit these early."""
     events: tuple[Event, ...] = ()
     predicted: Mapping[str, float] = field(default_factory=dict)
     """What the papers' equations expect of this batch; measured beside it."""
@@ -140,6 +142,10 @@ class Measured:
     """New rows of all streams."""
     usage: Mapping[int, Usage] = field(default_factory=dict)
     cpu: float = 0.0
+    sent: int = 0
+    """Rows and intermediate results that went to another host."""
+    sending: float = 0.0
+    """CPU seconds that went into packing and unpacking them."""
 
 
 class Router(Protocol):

@@ -14,33 +14,34 @@ loaded of all, and copied to one that its first hop visits anyway: places follow
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
 from typing import Any
+
+import numpy as np
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.load import Weights
 from anabranch.errors import QueryError
-from anabranch.kernel.order import steps
 from anabranch.model.query import Query
 from anabranch.routing.adaptive import AdaptiveRouter
 from anabranch.routing.base import Hop, Plan, Route, Situation
+from anabranch.routing.paths import Holders, Path, Paths
 from anabranch.routing.reach import reaches
-from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_length, united
+from anabranch.routing.slices import Density, Range, Slices, segment_length, united
 from anabranch.state.segment import SegmentRef
 
 MOST_SEGMENTS = 16
 """Of one window: what a route costs to find grows with them."""
 MOST_NEW = 64
 """Segments that one batch may begin."""
-MOST_ORDERS = 6
-"""Join orders tried for a segment: all of them for up to four streams."""
-_IDLE = 1e-3
-"""Added to every load in a cover: of idle hosts, few are better than many."""
+HUB = 1.2
+"""How much more than others a host may keep, because it is on the way of what comes."""
+AT_EASE = 0.5
+"""The load up to which a host may have more to do than others: evening that out gains nothing."""
 
-Holders = tuple[int, ...]
+Segment = tuple[Range, Holders]
+"""Times of a stream, and the hosts that keep its rows."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,6 @@ class Ctr:
     def __post_init__(self) -> None:
         if not isinstance(self.copies, int) or self.copies < 1:
             raise QueryError(f"copies is {self.copies!r}; write a whole number from 1")
-
-
-@dataclass(frozen=True)
-class Path:
-    """A way past the other streams, and what it would send."""
-
-    order: tuple[int, ...]
-    hops: tuple[Slices[int], ...]
-    hosts: tuple[frozenset[int], ...]
-    sent: float
-    """Eq. 3: rows and intermediate results that leave their host."""
-    work: Mapping[int, float]
-    """Pairs that each host compares."""
 
 
 class CtrRouter(AdaptiveRouter):
@@ -92,7 +80,8 @@ class CtrRouter(AdaptiveRouter):
         self.loads.settle()
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         self._forget(situation, densities)
-        chance = random.Random(situation.batch)  # noqa: S311 - repeatable, for the unoptimized
+        chance = None if self.options.optimized else np.random.default_rng(situation.batch)
+        paths = Paths(situation, densities, self._table, self.loads, self.work, self._fair, chance)
         routes: list[Route] = []
         events: list[Event] = []
         sent = copied = 0.0
@@ -100,19 +89,20 @@ class CtrRouter(AdaptiveRouter):
             fresh = Density(situation.new[start])
             if fresh.first is None or fresh.last is None:
                 continue
-            for times, holders in self._segments(situation, start, fresh, densities[start]):
-                if not _any_within(situation.new[start], times):
-                    continue
-                rows = max(fresh.between(*times), 1.0)
-                path = self._best(situation, densities, start, times, rows, chance)
-                placed = holders
-                if not holders:
-                    placed, event = self._place(start, times, rows, path)
-                    events.append(event)
+            segments = self._segments(situation, start, fresh, densities[start])
+            for together in self._together(situation, start, segments):
+                times = _clipped(together, (fresh.first, fresh.last))
+                path = paths.best(start, times, max(fresh.between(*times), 1.0))
+                for segment, holders in together:
+                    rows = max(fresh.between(*segment), 1.0)
+                    placed = holders
+                    if not holders:
+                        placed, event = self._place(start, segment, rows, path)
+                        events.append(event)
+                    copied += rows * len(set(placed) - path.hosts[0])
                 for host, pairs in path.work.items():
                     self.loads.expect(host, self.work.part(pairs))
                 sent += path.sent
-                copied += rows * len(set(placed) - path.hosts[0])
                 routes.append(
                     Route(
                         start,
@@ -129,6 +119,11 @@ class CtrRouter(AdaptiveRouter):
             events=tuple(events),
             predicted={"sent_rows": sent, "copied_rows": copied},
         )
+
+    @property
+    def _fair(self) -> float:
+        """A host's part of a batch, as the one before had it; less is no reason to send more."""
+        return max(self.work.would_take(self.work.before) / self.hosts, AT_EASE)
 
     def _keeps(self) -> dict[int, dict[int, list[Range]]]:
         """By host and stream, the times that the table says are there."""
@@ -158,7 +153,7 @@ class CtrRouter(AdaptiveRouter):
 
     def _segments(
         self, situation: Situation, stream: int, fresh: Density, density: Density
-    ) -> list[tuple[Range, Holders]]:
+    ) -> list[Segment]:
         """Segments that new rows fall into; those without holders are new themselves."""
         assert fresh.first is not None
         assert fresh.last is not None
@@ -173,6 +168,24 @@ class CtrRouter(AdaptiveRouter):
         self._table[stream] = table
         return list(table.pieces(fresh.first, fresh.last))
 
+    def _together(
+        self, situation: Situation, stream: int, segments: Sequence[Segment]
+    ) -> list[list[Segment]]:
+        """Segments with new rows that take one route: up to a window of them, one after another.
+
+        They need nearly the same rows, and rows that travel together are compared together.
+        """
+        window = max(s.longest for s in situation.query.streams)
+        found: list[list[Segment]] = []
+        for segment in segments:
+            if not _any_within(situation.new[stream], segment[0]):
+                continue
+            if found and segment[0][1] - found[-1][0][0][1] <= window:
+                found[-1].append(segment)
+            else:
+                found.append([segment])
+        return found
+
     def _length(self, situation: Situation, stream: int) -> int:
         if self._fixed is not None:
             return self._fixed
@@ -180,109 +193,6 @@ class CtrRouter(AdaptiveRouter):
         span = max(ref.last for ref in new) - min(ref.first for ref in new)
         window = situation.query.streams[stream].longest
         return max(window // MOST_SEGMENTS, span // (2 * self.hosts), 1)
-
-    # -- a path ------------------------------------------------------------------------------
-
-    def _best(
-        self,
-        situation: Situation,
-        densities: Sequence[Density],
-        start: int,
-        times: Range,
-        rows: float,
-        chance: random.Random,
-    ) -> Path:
-        live = [density.rows for density in densities]
-        paths = [
-            self._path(situation, densities, start, times, rows, order, chance)
-            for order in self._orders(situation, start, live)
-        ]
-        return min(paths, key=lambda path: (path.sent, sum(path.work.values())))
-
-    def _orders(
-        self, situation: Situation, start: int, live: Sequence[float]
-    ) -> list[tuple[int, ...]]:
-        """The join orders worth trying: all of few, else the likeliest of each first step."""
-        others = [s for s in range(len(self._names)) if s != start]
-        if not self.options.optimized:
-            order = steps(situation.query, start, live, situation.selectivities)
-            return [tuple(step.stream for step in order)]
-        if len(others) <= 3:
-            return list(permutations(others))
-        found = []
-        by_rows = sorted(others, key=lambda s: situation.expected_partners((start,), s, live))
-        for first in by_rows[:MOST_ORDERS]:
-            order_so_far = [start, first]
-            while len(order_so_far) <= len(others):
-                order_so_far.append(_cheapest(situation, order_so_far, others, live))
-            found.append(tuple(order_so_far[1:]))
-        return found
-
-    def _path(
-        self,
-        situation: Situation,
-        densities: Sequence[Density],
-        start: int,
-        times: Range,
-        rows: float,
-        order: tuple[int, ...],
-        chance: random.Random,
-    ) -> Path:
-        live = [density.rows for density in densities]
-        before: frozenset[int] = frozenset()
-        hops, hosts, sent = [], [], 0.0
-        work: dict[int, float] = {}
-        size, made = rows, dict[int, float]()
-        for position, (stream, reach) in enumerate(
-            zip(order, reaches(situation.query, start, times, order), strict=True)
-        ):
-            slices, used, compared = self._hop(densities[stream], stream, reach, before, chance)
-            sent += size * (len(used) - 1 if position == 0 else _receivers(made, used))
-            for host, partners in compared.items():
-                work[host] = work.get(host, 0.0) + size * partners
-            size *= situation.expected_partners((start, *order[:position]), stream, live)
-            hops.append(slices)
-            hosts.append(used)
-            before, made = used, compared
-        return Path(order, tuple(hops), tuple(hosts), sent, work)
-
-    def _hop(
-        self,
-        density: Density,
-        stream: int,
-        reach: Range,
-        before: frozenset[int],
-        chance: random.Random,
-    ) -> tuple[Slices[int], frozenset[int], dict[int, float]]:
-        """Who joins which segment in reach; the hosts of it; and the rows that each compares."""
-        table = self._table[stream] or Slices.whole(())
-        within = [
-            (times, holders, density.between(max(times[0], reach[0]), min(times[1], reach[1])))
-            for times, holders in table.pieces(*reach)
-        ]
-        needed = [(times, holders) for times, holders, rows in within if holders and rows]
-        chosen = cover(needed, before, self._weight, None if self.options.optimized else chance)
-        fallback = min(chosen or before or {self.loads.least()})
-        edges: list[int] = []
-        owners: list[int] = [fallback]
-        compared: dict[int, float] = {}
-        for times, holders, rows in within:
-            able = [host for host in holders if host in chosen] or [fallback]
-            host = min(able, key=lambda h: (self.loads.value(h) + _share(compared, h), h))
-            compared[host] = compared.get(host, 0.0) + rows
-            if times[0] > BEGINNING:
-                edges.append(times[0])
-                owners.append(host)
-            else:
-                owners[0] = host
-        return (
-            Slices(tuple(edges), tuple(owners)),
-            frozenset(owners[_first(edges, reach) :]),
-            compared,
-        )
-
-    def _weight(self, host: int) -> float:
-        return self.loads.value(host) + _IDLE
 
     # -- placing and telling -----------------------------------------------------------------
 
@@ -292,7 +202,12 @@ class CtrRouter(AdaptiveRouter):
             range(self.hosts), key=lambda h: (self._kept.get(h, 0.0), self.loads.value(h), h)
         )
         first = by_load[0]
-        near = [host for host in by_load if host in path.hosts[0] and host != first]
+        most = HUB * sum(self._kept.values()) / self.hosts
+        near = [
+            host
+            for host in by_load
+            if host in path.hosts[0] and host != first and self._kept.get(host, 0.0) <= most
+        ]
         rest = [host for host in by_load if host != first and host not in near]
         holders = tuple([first, *near, *rest][: min(self.options.copies, self.hosts)])
         for host in holders:
@@ -350,72 +265,14 @@ class CtrRouter(AdaptiveRouter):
         self._table = [None if t is None else Slices.from_dict(t) for t in placed["table"]]
 
 
-def cover(
-    segments: Iterable[tuple[Range, Holders]],
-    before: frozenset[int],
-    weight: Any,
-    chance: random.Random | None = None,
-) -> frozenset[int]:
-    """Hosts that together hold all segments, light ones and few: greedy weighted set cover.
-
-    Hosts of the hop before are used first. With `chance` hosts are drawn instead.
-
-    >>> segments = [((0, 1), (1, 2)), ((2, 3), (2, 4)), ((4, 5), (4, 5))]
-    >>> sorted(cover(segments, frozenset(), {1: 1, 2: 1, 4: 1, 5: 1}.get))
-    [2, 4]
-    >>> sorted(cover(segments, frozenset({5}), {1: 1, 2: 1, 4: 1, 5: 1}.get))
-    [2, 5]
-    """
-    left = {times: set(holders) for times, holders in segments}
-    chosen = {host for host in before if any(host in holders for holders in left.values())}
-    left = {times: holders for times, holders in left.items() if not holders & chosen}
-    while left:
-        if chance is not None:
-            host = chance.choice(sorted(next(iter(left.values()))))
-        else:
-            counts: dict[int, int] = {}
-            for holders in left.values():
-                for candidate in holders:
-                    counts[candidate] = counts.get(candidate, 0) + 1
-            host = min(counts, key=lambda h: (weight(h) / counts[h], h))
-        chosen.add(host)
-        left = {times: holders for times, holders in left.items() if host not in holders}
-    return frozenset(chosen)
+def _clipped(segments: Sequence[Segment], times: Range) -> Range:
+    """From the first of some segments to the last, as far as there are rows."""
+    return max(segments[0][0][0], times[0]), min(segments[-1][0][1], times[1])
 
 
 def _any_within(refs: Sequence[SegmentRef], times: Range) -> bool:
     """Whether there may be rows: a question for the segments themselves, not for an estimate."""
     return any(ref.first <= times[1] and ref.last >= times[0] for ref in refs)
-
-
-def _cheapest(
-    situation: Situation, visited: Sequence[int], streams: Sequence[int], live: Sequence[float]
-) -> int:
-    """The stream, of those not visited, in which the fewest partners are expected."""
-    left = [stream for stream in streams if stream not in visited]
-    return min(left, key=lambda stream: situation.expected_partners(visited, stream, live))
-
-
-def _receivers(made: Mapping[int, float], used: frozenset[int]) -> float:
-    """To how many other hosts a result of the hop before goes, on average over where it was made.
-
-    Eq. 3 counts hosts that are new in this hop. But a result is made on one host, and has to visit
-    all the others of the next hop, whether these took part in the hop before or not.
-    """
-    total = sum(made.values())
-    if not total:
-        return float(len(used - made.keys()))
-    return sum(rows / total * (len(used) - (host in used)) for host, rows in made.items())
-
-
-def _share(compared: Mapping[int, float], host: int) -> float:
-    """How much of this hop is on a host already, so that equal hosts take turns."""
-    total = sum(compared.values())
-    return compared.get(host, 0.0) / total if total else 0.0
-
-
-def _first(edges: Sequence[int], reach: Range) -> int:
-    return sum(edge <= reach[0] for edge in edges)
 
 
 def _at(table: Slices[Holders], time: int) -> int:

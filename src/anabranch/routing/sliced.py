@@ -17,7 +17,7 @@ from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.load import Weights
-from anabranch.adapt.ring import RingCost, ring_lengths
+from anabranch.adapt.ring import RingCost, bandwidth, output_gain, ring_lengths, service_rate
 from anabranch.errors import QueryError
 from anabranch.kernel.order import steps
 from anabranch.model.query import Query
@@ -26,7 +26,7 @@ from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
 
-PIECES = 4
+PIECES = 8
 """Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
 
 OBJECTIVES = ("output", "latency")
@@ -70,7 +70,7 @@ class PspRouter(AdaptiveRouter):
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         live = [density.rows for density in densities]
         events: list[Event] = []
-        if not self._settled and all(live):
+        if not self._settled and self.work.learned and all(live):
             events += self._choose_rings(situation, densities)
         for stream, density in enumerate(densities):
             events += self._slice(situation, stream, density)
@@ -100,26 +100,32 @@ class PspRouter(AdaptiveRouter):
     def _choose_rings(self, situation: Situation, densities: Sequence[Density]) -> list[Event]:
         """The lengths of the rings, by the cost model and the heuristic of section 5.4."""
         self._settled = True
-        if self.options.objective == "output":
-            return []  # Eq. 4 grows with the length: all hosts
-        query = situation.query
-        chosen = ring_lengths(
-            [
-                RingCost(
-                    rate=density.rate * 1e6,
-                    window=query.streams[stream].longest / 1e6,
-                    selectivity=_mean_selectivity(query, stream, situation.selectivities),
-                )
-                for stream, density in enumerate(densities)
-            ],
-            self.hosts,
-            pair_seconds=self.work.per_pair,
-        )
+        query, prices = situation.query, self.work.prices
+        costs = [
+            RingCost(
+                rate=density.rate * 1e6,
+                window=query.streams[stream].longest / 1e6,
+                selectivity=_mean_selectivity(query, stream, situation.selectivities),
+            )
+            for stream, density in enumerate(densities)
+        ]
+        lengths = [self.hosts] * len(costs)  # Eq. 4 grows with every host
+        why = "the output rate grows with every host (PSP09, Eq. 4)"
+        if self.options.objective == "latency":
+            lengths = ring_lengths(costs, self.hosts, prices)
+            why = "the latency is least with so many hosts (PSP09, Eq. 5)"
         events = []
-        for stream, length in enumerate(chosen):
-            self._rings[stream] = tuple(range(length))
-            why = "least latency by PSP09, section 5.2" if length < self.hosts else "all hosts pay"
-            events.append(Event("ring", why, {"stream": self._names[stream], "hosts": length}))
+        for stream, length in enumerate(lengths):
+            self._rings[stream] = tuple(sorted(self.loads.ordered()[:length]))
+            visited = [cost for at, cost in enumerate(costs) if at != stream]
+            what = {
+                "stream": self._names[stream],
+                "hosts": list(self._rings[stream]),
+                "rows_per_second": service_rate(visited, length, prices),
+                "bytes_per_second": bandwidth(_row_bytes(situation), length, costs, prices),
+            }
+            gain = output_gain(costs[stream], length, prices)
+            events.append(Event("ring", why, what, gain, "times the output of one host"))
         return events
 
     def _slice(self, situation: Situation, stream: int, density: Density) -> list[Event]:
@@ -196,6 +202,7 @@ class PspRouter(AdaptiveRouter):
             visited = [route.start]
             for hop, reach in zip(route.hops, route.reaches, strict=True):
                 sent += rows * (len(hop.hosts(reach)) - 1)
+                self.work.part(rows * live[hop.stream])
                 rows *= situation.expected_partners(visited, hop.stream, live)
                 visited.append(hop.stream)
         return sent
@@ -226,19 +233,26 @@ class PspRouter(AdaptiveRouter):
         return {
             "slices": [None if s is None else s.to_dict() for s in self._slices],
             "rings": [list(ring) for ring in self._rings],
-            "settled": self._settled,
+            "settled_for": self.options.objective if self._settled else None,
             "move_now": self._move_now,
         }
 
     def _replace(self, placed: Mapping[str, Any]) -> None:
         self._slices = [None if s is None else Slices.from_dict(s) for s in placed["slices"]]
         self._rings = [tuple(ring) for ring in placed["rings"]]
-        self._settled, self._move_now = placed["settled"], placed["move_now"]
+        self._settled = placed["settled_for"] == self.options.objective
+        self._move_now = placed["move_now"]
 
 
 def _span(situation: Situation, stream: int) -> Range:
     refs = situation.new[stream]
     return min(ref.first for ref in refs), max(ref.last for ref in refs)
+
+
+def _row_bytes(situation: Situation) -> float:
+    """What a row takes on its way, as far as segments tell."""
+    refs = [ref for stream in situation.new for ref in stream]
+    return sum(ref.bytes for ref in refs) / max(sum(ref.rows for ref in refs), 1)
 
 
 def _mean_selectivity(query: Query, stream: int, known: Mapping[int, float]) -> float:

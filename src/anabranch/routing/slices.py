@@ -195,3 +195,9 @@ class Density:
         if self.first is None or self.last is None:
             return 0.0
         return self.rows / max(self.last - self.first, 1)
+
+    def part(self, length: int) -> float:
+        """The part of all rows that a stretch of some length holds, on average."""
+        if self.first is None or self.last is None:
+            return 1.0
+        return min(length / max(self.last - self.first, 1), 1.0)

@@ -1,4 +1,4 @@
-"""How much of a host's time a piece of work will take: learned from the batches before."""
+"""What work costs: a part of a host's time, learned from the batches before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from anabranch.adapt.ring import Prices
 from anabranch.routing.base import Measured
 
 _KEEP = 0.7
@@ -20,24 +21,46 @@ class WorkRate:
     """
 
     per_pair: float = 1e-8
+    per_sent: float = 2e-6
+    """CPU seconds to pack a row for another host, and to unpack it there."""
+    per_message: float = 1e-3
+    """Seconds of a batch in which no host is at work, for each new row and host."""
     batch: float = 1.0
     learned: bool = False
     expected: float = 0.0
     """Pairs of the batch under way."""
+    before: float = 0.0
+    """Pairs of the batch before."""
 
     def part(self, pairs: float) -> float:
-        """The part of a batch's time that comparing so many pairs takes one host."""
+        """The part of a batch's time that comparing so many pairs will take one host."""
         self.expected += pairs
-        return pairs * self.per_pair / max(self.batch, 1e-3)
+        return self.would_take(pairs)
+
+    def would_take(self, pairs: float, sent: float = 0.0) -> float:
+        """The same for pairs, and rows to send, that a plan is only considered with."""
+        return (pairs * self.per_pair + sent * self.per_sent) / max(self.batch, 1e-3)
 
     def measured(self, measured: Measured) -> None:
         if self.expected > 0 and measured.cpu > 0:
-            keep = _KEEP if self.learned else 0.0
-            rate = measured.cpu / self.expected
-            self.per_pair = keep * self.per_pair + (1 - keep) * rate
-            self.batch = keep * self.batch + (1 - keep) * measured.seconds
+            busiest = max((usage.cpu for usage in measured.usage.values()), default=0.0)
+            idle = max(1 - busiest, 0.0) * measured.seconds
+            visits = max(measured.rows * len(measured.usage), 1)
+            self.per_pair = self._mixed(self.per_pair, measured.cpu / self.expected)
+            self.per_message = self._mixed(self.per_message, idle / visits)
+            if measured.sent:
+                self.per_sent = self._mixed(self.per_sent, measured.sending / measured.sent)
+            self.batch = self._mixed(self.batch, measured.seconds)
             self.learned = True
-        self.expected = 0.0
+        self.before, self.expected = self.expected, 0.0
+
+    def _mixed(self, known: float, fresh: float) -> float:
+        return _KEEP * known + (1 - _KEEP) * fresh if self.learned else fresh
+
+    @property
+    def prices(self) -> Prices:
+        """The same by the names of PSP09's Table 1."""
+        return Prices(self.per_pair, self.per_sent, self.per_message)
 
     def snapshot(self) -> Mapping[str, Any]:
         return asdict(self)

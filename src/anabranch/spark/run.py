@@ -164,7 +164,7 @@ class Run:
     def _ask(self, kind: str, what: dict[str, Any]) -> None:
         if not self.is_active:
             raise QueryError("the run is over, so nothing of it can be changed")
-        self._runtime.ask(kind, what)
+        self._runtime.inbox.ask(kind, what)
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -11,28 +10,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from anabranch.adapt.events import Event
 from anabranch.kernel.order import Step, steps
 from anabranch.kernel.tally import Tally
-from anabranch.model.query import Query, Stream
+from anabranch.model.query import Query
 from anabranch.model.watermark import Seen, advance, expired_before
 from anabranch.report.diffusion import diffusion, measured, partners
 from anabranch.report.progress import COUNTED
 from anabranch.routing.base import Plan, Router, Situation, frozen
-from anabranch.routing.slices import BEGINNING
 from anabranch.routing.strategies import router_for, strategy_of
 from anabranch.spark.analysis import Compiled
-from anabranch.spark.envelope import Envelope, spark_type
+from anabranch.spark.changes import Inbox, resized, settled, windows_of, with_windows
+from anabranch.spark.envelope import Envelope
+from anabranch.spark.frames import HostFrames, arrow_bytes, joined, late_rows, result_schema
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
-from anabranch.spark.tasks import PARCEL, HopTask, LateTask, Merge, ShareTask, Work
+from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
-from anabranch.state.requests import RESCALE, RESIZE, SWITCH, Request, ask, asked
+from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 
@@ -83,19 +80,18 @@ class Runtime:
         self.envelope = Envelope.of(self.carried)
         latest = self.store.latest()
         now = self.clock()
-        self._taken: list[Request] = []
-        self._asking = threading.Lock()
         if latest is None:
             self.manifest = Manifest.empty(len(self.query.streams), now)
+            self.inbox = Inbox(self.store.files, self.manifest.batch)
         else:
             self.manifest = latest.resumed(now)
-            self._set_windows(latest.policy.get("windows", {}))
-            self._drop_outdated_requests()
+            self.inbox = Inbox(self.store.files, self.manifest.batch)
+            self.inbox.drop_outdated()
+            self.query = with_windows(self.query, latest.policy.get("windows", {}))
             if latest.policy.get("strategy") == self.router.name:
                 self.router.restore(latest.policy["router"])
-        self._under_way = self.manifest.batch
         self.store.sweep(self.manifest)
-        self._hosts: dict[int, DataFrame] = {}
+        self._hosts = HostFrames(self.slots)
         self._run = uuid.uuid4().hex
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
@@ -123,7 +119,7 @@ class Runtime:
         phases["ingest"] = time.monotonic() - started
         situation = self._situation(batch, ingested)
         plan = self.router.route(situation) if any(situation.new) else None
-        orders = self._orders(situation)
+        orders = self._orders(situation, plan)
         reports: list[dict[str, Any]] = []
         if self.manifest.batch < 0 or (plan is not None and _may_match(situation)):
             self._describe(batch, "join")
@@ -131,7 +127,8 @@ class Runtime:
             reports = [json.loads(text) for text in self.store.take_reports(batch)]
         if self.late is not None and any(count.late_segments for count in ingested):
             self._describe(batch, "late rows")
-            self.late(self._late_frame(ingested), batch)
+            set_aside = [ref for count in ingested for ref in count.late_segments]
+            self.late(late_rows(self.spark, self.store, self.carried, set_aside), batch)
         phases["join"] = time.monotonic() - started - phases["ingest"]
         if plan is not None:
             events += plan.events
@@ -144,7 +141,7 @@ class Runtime:
         ingested = ingest(self.static, task, self.slots)
         situation = self._situation(0, ingested)
         plan = self.router.route(situation) if _may_match(situation) else Plan(1)
-        return self._join(situation, plan, self._orders(situation))
+        return self._join(situation, plan, self._orders(situation, plan))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
@@ -162,9 +159,13 @@ class Runtime:
             },
         )
 
-    def _orders(self, situation: Situation) -> tuple[tuple[Step, ...], ...]:
+    def _orders(self, situation: Situation, plan: Plan | None) -> tuple[tuple[Step, ...], ...]:
         streams = range(len(self.query.streams))
-        live = [sum(ref.rows for ref in situation.all(stream)) for stream in streams]
+        narrowed = {} if plan is None else plan.narrowed
+        live = [
+            sum(ref.rows for ref in situation.all(stream)) * narrowed.get(stream, 1.0)
+            for stream in streams
+        ]
         return tuple(steps(self.query, start, live, situation.selectivities) for start in streams)
 
     def _merges(self, plan: Plan) -> dict[int, tuple[Merge, ...]]:
@@ -178,27 +179,10 @@ class Runtime:
                 merges[host] = (*merges.get(host, ()), Merge(stream, chosen))
         return merges
 
-    # -- the join as a DataFrame ---------------------------------------------------------------
-
     def _join(
         self, situation: Situation, plan: Plan, orders: tuple[tuple[Step, ...], ...]
     ) -> DataFrame:
-        schema = StructType(
-            [
-                StructField(
-                    output.name,
-                    spark_type(
-                        next(
-                            column.type
-                            for column in self.query.stored[output.operand.stream]
-                            if column.name == output.operand.column
-                        )
-                    ),
-                )
-                for output in self.query.outputs
-            ]
-        )
-        places = min(plan.hosts, self.slots)
+        schema = result_schema(self.query)
         work = Work(
             self.query,
             self.store,
@@ -208,63 +192,13 @@ class Runtime:
             plan,
             orders,
             situation.selectivities,
-            self._arrow(schema),
-            places,
+            arrow_bytes(self.spark, schema),
+            min(plan.hosts, self.slots),
             self._merges(plan),
             self._run,
         )
-        hosts = self._hosts_frame(plan.hosts)
-        if plan.routes:
-            joined = self._hops(hosts, work, schema)
-        else:
-            joined = hosts.mapInArrow(ShareTask(work), schema)
-        for condition in self.compiled.finish.filters:
-            joined = joined.filter(condition)
-        columns = [F.expr(sql).alias(name) for sql, name in self.compiled.finish.columns]
-        return joined.select(*columns)
-
-    def _hops(self, hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:
-        """One stage a hop, all of them in one job: parcels go from stage to stage by shuffle."""
-        frame, last = hosts, work.plan.hops - 1
-        for hop in range(last):
-            frame = frame.mapInArrow(HopTask(work, hop), from_arrow_schema(PARCEL))
-            frame = frame.repartitionById(work.places, F.col("place"))
-        return frame.mapInArrow(HopTask(work, last), schema)
-
-    def _hosts_frame(self, hosts: int) -> DataFrame:
-        """One row a host, and no more partitions than slots; kept, so that a host stays put."""
-        if hosts not in self._hosts:
-            self._hosts[hosts] = self.spark.range(0, hosts, 1, min(hosts, self.slots)).persist()
-        return self._hosts[hosts]
-
-    def _late_frame(self, ingested: list[Ingested]) -> DataFrame:
-        structs = [
-            StructField(
-                stream.name,
-                StructType(
-                    [
-                        StructField(column.name, spark_type(column.type))
-                        for column in self.carried.stored[position]
-                        if not column.name.startswith("#")
-                    ]
-                ),
-            )
-            for position, stream in enumerate(self.query.streams)
-        ]
-        described = [StructField("stream", StringType()), StructField("reason", StringType())]
-        schema = StructType([*described, StructField("time", TimestampType()), *structs])
-        task = LateTask(
-            self.store,
-            tuple(stream.name for stream in self.query.streams),
-            tuple(ref for count in ingested for ref in count.late_segments),
-            self._arrow(schema),
-        )
-        return self.spark.range(1).coalesce(1).mapInArrow(task, schema)
-
-    def _arrow(self, schema: StructType) -> bytes:
-        """The Arrow schema that Spark expects for a schema of its own, serialized for tasks."""
-        timezone = self.spark.conf.get("spark.sql.session.timeZone")
-        return bytes(to_arrow_schema(schema, timezone=timezone).serialize())
+        hosts = self._hosts.of(self.spark, plan.hosts)
+        return joined(hosts, work, schema, self.compiled.finish)
 
     # -- commit ------------------------------------------------------------------------------
 
@@ -300,11 +234,12 @@ class Runtime:
         counters["events"] = [event.to_dict() for event in events][-EVENTS_SHOWN:]
         batch = done.situation.batch
         self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
+        self.query = settled(self.query, watermark)
         policy = {
             "router": self.router.snapshot(),
             "hosts": self.router.hosts,
             "strategy": self.router.name,
-            "windows": self._windows(watermark),
+            "windows": windows_of(self.query),
             "partners": self._partners(done),
             "static_read": True,
             **self._measured(tally),
@@ -320,9 +255,7 @@ class Runtime:
         for count in ingested:
             for ref in count.late_segments:
                 self.store.files.delete(ref.path)
-        for request in self._taken:
-            self.store.files.delete(request.path)
-        self._taken = []
+        self.inbox.committed()
         self.manifest = committed
 
     def _counted(self, ingested: list[Ingested], tally: Tally) -> dict[str, Any]:
@@ -367,24 +300,18 @@ class Runtime:
 
     # -- what the user asks for while it runs ------------------------------------------------
 
-    def ask(self, kind: str, what: dict[str, Any]) -> None:
-        """Keep a request for the batch after the one under way."""
-        with self._asking:
-            ask(self.store.files, kind, what, since=self._under_way + 1)
-
     def _take_requests(self, batch: int) -> list[Event]:
         """Take up what was asked for before this batch began."""
-        with self._asking:
-            self._under_way = batch
-            waiting = asked(self.store.files)
         events: list[Event] = []
-        for request in waiting:
-            if request.since > batch:
-                continue
-            self._taken.append(request)
+        for request in self.inbox.take(batch):
             what = request.what
             if request.kind == RESIZE:
-                events.append(self._resize(what["stream"], what["window"], what["since"]))
+                position = [stream.name for stream in self.query.streams].index(what["stream"])
+                greatest = self.manifest.seen[position].greatest
+                self.query, event = resized(
+                    self.query, position, what["window"], what["since"], greatest
+                )
+                events.append(event)
             elif request.kind == RESCALE:
                 events += self.router.rescale(what["hosts"], at_once=what["at_once"])
             elif request.kind == SWITCH:
@@ -393,51 +320,6 @@ class Runtime:
                 change = {"before": before.name, "after": self.router.name}
                 events.append(Event("switch", "as asked for", change))
         return events
-
-    def _drop_outdated_requests(self) -> None:
-        """Strategy and hosts are as this start says; a window that was promised stays so."""
-        for request in asked(self.store.files):
-            if request.kind != RESIZE:
-                self.store.files.delete(request.path)
-
-    def _resize(self, name: str, window: int, since: int | None) -> Event:
-        """Give rows of a stream another window, from a time on that none of them has reached."""
-        position = [stream.name for stream in self.query.streams].index(name)
-        stream, greatest = self.query.streams[position], self.manifest.seen[position].greatest
-        earliest = BEGINNING if greatest is None else greatest + 1
-        begin = earliest if since is None else max(since, earliest)
-        kept = tuple(change for change in stream.resized if change[0] < begin)
-        if begin == BEGINNING:
-            changed = replace(stream, window=window, resized=())
-        else:
-            changed = replace(stream, resized=(*kept, (begin, window)))
-        self._set_stream(position, changed)
-        what = {"stream": name, "before": stream.latest, "after": window, "since": begin}
-        why = "as asked for"
-        if since is not None and since < begin:
-            why = f"as asked for since {since}, but rows had come further by then"
-        return Event("resize", why, what)
-
-    def _set_stream(self, position: int, stream: Stream) -> None:
-        streams = list(self.query.streams)
-        streams[position] = stream
-        self.query = replace(self.query, streams=tuple(streams))
-
-    def _set_windows(self, saved: dict[str, Any]) -> None:
-        for position, stream in enumerate(self.query.streams):
-            if stream.name in saved:
-                window, resized = saved[stream.name]
-                changes = tuple((since, w) for since, w in resized)
-                self._set_stream(position, replace(stream, window=window, resized=changes))
-
-    def _windows(self, watermark: int | None) -> dict[str, Any]:
-        """Windows as they are by now: a change is over when the last row before it has expired."""
-        if watermark is not None:
-            for position, stream in enumerate(self.query.streams):
-                self._set_stream(position, stream.settled(watermark))
-        return {
-            s.name: [s.window, [list(change) for change in s.resized]] for s in self.query.streams
-        }
 
     def _describe(self, batch: int, step: str) -> None:
         names = " ⋈ ".join(stream.name for stream in self.query.streams)

@@ -88,6 +88,7 @@ class Account:
         """Combinations, by the streams that they were found in, in that order."""
         self.merged: list[dict[str, Any]] = []
         self.cpu = 0.0
+        self.sending = 0.0
 
     def close(self) -> None:
         report = {
@@ -95,6 +96,7 @@ class Account:
             "host": self.host,
             "hop": self.hop,
             "cpu": self.cpu,
+            "sending": self.sending,
             "fetched": self.opener.fetched,
             "counts": dict(self.counts),
             "found": dict(self.found),
@@ -247,7 +249,9 @@ class HopTask:
     ) -> Iterator[pa.RecordBatch]:
         route = self.work.plan.routes[number]
         bound = [route.start, *(hop.stream for hop in route.hops[: self.hop])]
-        partial = merged([unpack(payload, bound) for payload in payloads])
+        begin = time.thread_time()
+        partial = unpack(payloads, bound)
+        account.sending += time.thread_time() - begin
         yield from self._extend(account, self._join(account), number, route, partial)
 
     def _extend(
@@ -301,7 +305,10 @@ class HopTask:
         columns = needed(self.work.query, bound, steps[following:])
         others = sum(host != account.host for host in receivers)
         account.counts["sent"] += len(found) * others
-        for parcel in pack(found, columns):
+        begin = time.thread_time()
+        parcels = list(pack(found, columns))
+        account.sending += time.thread_time() - begin
+        for parcel in parcels:
             account.counts["sent_bytes"] += len(parcel) * others
             for host in receivers:
                 row = [host % self.work.places, host, number, account.host, parcel]

@@ -87,7 +87,7 @@ def read_segment(files: Files, ref: SegmentRef) -> Block:
     index = _only_batch(body.slice(trailer["rows"]))
     columns = {name: rows.column(name) for name in rows.schema.names}
     times = columns.pop(TIME).to_numpy()
-    return Block(columns, times, _indexes(index))
+    return Block(columns, times, _indexes(index), name=ref.path)
 
 
 def _checksum(body: pa.Buffer, trailer_length: int) -> int:
