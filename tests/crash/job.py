@@ -4,7 +4,8 @@ Two queries run side by side over the same files, each with its own checkpoint a
 with an equality, one without. A query that is told to halt at some moment of some batch leaves a
 mark there and waits, so that whoever watches can kill it exactly then.
 
-    python job.py '{"data": …, "home": …, "master": …, "halts": {"equality": ["join", 3]}}'
+    python job.py '{"data": …, "home": …, "master": …, "halts": {"equality": ["join", 3]},
+                    "strategies": {"equality": "hash", "theta": "ctr"}}'
 """
 
 from __future__ import annotations
@@ -227,7 +228,9 @@ def session(master: str, home: Path) -> SparkSession:
     return spark
 
 
-def main(data: Path, home: Path, master: str, halts: dict[str, Halt]) -> None:
+def main(
+    data: Path, home: Path, master: str, halts: dict[str, Halt], strategies: dict[str, str]
+) -> None:
     watch(halts)
     spark = session(master, home)
     runs: list[Run] = []
@@ -236,6 +239,7 @@ def main(data: Path, home: Path, master: str, halts: dict[str, Halt]) -> None:
         run = streaming(spark, name, data, halt).start(
             sink(home / "out" / name, halt),
             checkpoint=str(home / "checkpoint" / name),
+            strategy=strategies[name],
             trigger="available now",
         )
         # Merge as soon as there are two segments to merge, so that a kill can meet a merge.
@@ -256,4 +260,5 @@ if __name__ == "__main__":
             name: Halt(told["home"], name, moment, batch)
             for name, (moment, batch) in told["halts"].items()
         },
+        told["strategies"],
     )

@@ -28,14 +28,22 @@ class Job:
         home: Path,
         master: str,
         halts: Mapping[str, tuple[str, int]],
+        strategy: str,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`strategy` is that of the query without an equality."""
         home.mkdir(exist_ok=True)
         (home / "started").unlink(missing_ok=True)
         self.home = home
         self.halts = [Halt(str(home), name, *where) for name, where in halts.items()]
         self._log = home / f"log-{len(list(home.glob('log-*')))}"
-        told = {"data": str(data), "home": str(home), "master": master, "halts": halts}
+        told = {
+            "data": str(data),
+            "home": str(home),
+            "master": master,
+            "halts": halts,
+            "strategies": {"equality": "hash", "theta": strategy},
+        }
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, str(JOB), json.dumps(told)],

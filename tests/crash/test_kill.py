@@ -22,10 +22,11 @@ MASTER = "local[2]"
 FILES = 6
 KILLS = (
     # Two queries run in a job, and die at different moments of the same batch; then of the next.
-    {"equality": ("ingest", 0), "theta": ("join", 0)},
-    {"equality": ("join", 1), "theta": ("delivered", 1)},
-    {"equality": ("manifest", 2), "theta": ("committed", 2)},
-    {"equality": ("cleanup", 3), "theta": ("ingest", 3)},
+    # Each start joins by another strategy, which goes on from what the one before has left.
+    ("central", {"equality": ("ingest", 0), "theta": ("join", 0)}),
+    ("ctr", {"equality": ("join", 1), "theta": ("join", 1)}),
+    ("psp", {"equality": ("manifest", 2), "theta": ("delivered", 2)}),
+    ("atr", {"equality": ("cleanup", 3), "theta": ("committed", 3)}),
 )
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(10**6)))
 RANDOM_KILLS = int(os.environ.get("CRASH_KILLS", "1"))
@@ -59,9 +60,9 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
     chance = random.Random(SEED)
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - shown if the test fails
 
-    assert {moment for halts in KILLS for moment, _ in halts.values()} == set(job.MOMENTS)
-    for halts in KILLS:
-        running = Job(source, home, MASTER, halts)
+    assert {moment for _, halts in KILLS for moment, _ in halts.values()} == set(job.MOMENTS)
+    for strategy, halts in KILLS:
+        running = Job(source, home, MASTER, halts, strategy)
         try:
             running.until_all_halted()
             if halts["equality"] == ("ingest", 0):
@@ -70,7 +71,7 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
             running.kill()
 
     for _ in range(RANDOM_KILLS):
-        running = Job(source, home, MASTER, {})
+        running = Job(source, home, MASTER, {}, "psp")
         try:
             running.until((home / "started").exists, "the start of both queries")
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -78,7 +79,7 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
         finally:
             running.kill()
 
-    running = Job(source, home, MASTER, {})
+    running = Job(source, home, MASTER, {}, "ctr")
     try:
         running.finish()
     finally:

@@ -37,6 +37,12 @@ def test_the_master_is_the_stream_that_equation_2_prefers() -> None:
     assert Election([1, 100, 1], [40.0, 50.0, 40.0], length=20).winner() != 1
 
 
+def test_of_near_equals_the_stream_with_the_most_terms_leads() -> None:
+    assert Election([10, 10, 10], [51.0, 50.0, 50.0], length=20).winner() == 0
+    assert Election([10, 10, 10], [51.0, 50.0, 50.0], length=20, links=[1, 2, 1]).winner() == 1
+    assert Election([10, 10, 10], [90.0, 50.0, 50.0], length=20, links=[1, 2, 1]).winner() == 0
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) -> None:
     query = chained([4, 4, 4], width=0.02)

@@ -86,7 +86,8 @@ class AtrRouter(AdaptiveRouter):
             self._search = self._first_length(situation)
         windows = [stream.latest for stream in situation.query.streams]
         length = self._length_in_bounds(windows, situation)
-        return Election(windows, [density.rate for density in densities], length)
+        rates = [density.rate for density in densities]
+        return Election(windows, rates, length, _links(situation.query))
 
     def _first_length(self, situation: Situation) -> LengthSearch:
         """A batch should spread over all hosts, so it begins with a part of the first batch."""
@@ -283,7 +284,7 @@ class AtrRouter(AdaptiveRouter):
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         windows = [stream.longest for stream in query.streams]
         length = self._fixed_length or max(*windows, 1)
-        election = Election(windows, rates, length)
+        election = Election(windows, rates, length, _links(query))
         master = election.winner() if self._fixed_master is None else self._fixed_master
         copies = election.copies(master) / max(sum(rates), 1e-12)
         return (
@@ -316,6 +317,13 @@ class AtrRouter(AdaptiveRouter):
         search = placed["search"]
         self._search = None if search is None else LengthSearch.restored(search)
         self._known = {(master, first) for master, first in placed["known"]}
+
+
+def _links(query: Query) -> list[int]:
+    """How many terms each stream is part of."""
+    return [
+        sum(stream in term.streams for term in query.terms) for stream in range(len(query.streams))
+    ]
 
 
 def _reached(situation: Situation, box: Box) -> bool:

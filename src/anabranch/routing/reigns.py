@@ -9,6 +9,9 @@ from typing import Any
 from anabranch.routing.base import Box
 from anabranch.routing.slices import BEGINNING, END, Range, Slices
 
+NEAR = 1.1
+"""Copies up to so many times the fewest are as good: rates are estimates."""
+
 
 @dataclass(frozen=True)
 class Election:
@@ -17,6 +20,8 @@ class Election:
     windows: Sequence[int]
     rates: Sequence[float]
     length: int
+    links: Sequence[int] = ()
+    """How many terms each stream is part of."""
 
     def copies(self, master: int) -> float:
         """Eq. 2: extra copies of slave rows per unit of time, `Σ (W_i + W_M) / T · r_i`.
@@ -31,8 +36,15 @@ class Election:
         )
 
     def winner(self) -> int:
-        """The master for which Eq. 2 is least; of equals the first."""
-        return min(range(len(self.windows)), key=lambda master: (self.copies(master), master))
+        """The master for which Eq. 2 is least; of near equals the one with the most terms.
+
+        Rows find their way past the master first, if a term leads there; otherwise slaves are
+        compared with each other again for every segment.
+        """
+        copies = [self.copies(master) for master in range(len(self.windows))]
+        links = self.links or [0] * len(copies)
+        near = [master for master, count in enumerate(copies) if count <= NEAR * min(copies)]
+        return min(near, key=lambda master: (-links[master], copies[master], master))
 
 
 @dataclass(frozen=True)
