@@ -35,6 +35,8 @@ MOST_SEGMENTS = 16
 """Of one window: what a route costs to find grows with them."""
 MOST_NEW = 64
 """Segments that one batch may begin."""
+PIECES = 8
+"""Segments of a batch for each host: the more, the more evenly they can be dealt out."""
 HUB = 1.2
 """How much more than others a host may keep, because it is on the way of what comes."""
 AT_EASE = 0.5
@@ -81,7 +83,10 @@ class CtrRouter(AdaptiveRouter):
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         self._forget(situation, densities)
         chance = None if self.options.optimized else np.random.default_rng(situation.batch)
-        paths = Paths(situation, densities, self._table, self.loads, self.work, self._fair, chance)
+        old = [Density(refs) for refs in situation.old]
+        paths = Paths(
+            situation, densities, old, self._table, self.loads, self.work, self._fair, chance
+        )
         routes: list[Route] = []
         events: list[Event] = []
         sent = copied = 0.0
@@ -192,7 +197,7 @@ class CtrRouter(AdaptiveRouter):
         new = situation.new[stream]
         span = max(ref.last for ref in new) - min(ref.first for ref in new)
         window = situation.query.streams[stream].longest
-        return max(window // MOST_SEGMENTS, span // (2 * self.hosts), 1)
+        return max(window // MOST_SEGMENTS, span // (PIECES * self.hosts), 1)
 
     # -- placing and telling -----------------------------------------------------------------
 

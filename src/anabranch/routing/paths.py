@@ -41,6 +41,8 @@ class Paths:
 
     situation: Situation
     densities: Sequence[Density]
+    old: Sequence[Density]
+    """Of the rows from before this batch alone."""
     table: Sequence[Slices[Holders] | None]
     """Who holds what, stream by stream; it grows while the batch is being placed."""
     loads: Loads
@@ -83,7 +85,7 @@ class Paths:
             zip(order, reaches(situation.query, start, times, order), strict=True)
         ):
             slices, used, compared = self._hop(
-                stream, reach, self._meeting(start, times, stream), size, before, work
+                stream, reach, self._met(start, times, stream), size, before, work
             )
             sent += size * (len(used) - 1 if position == 0 else _receivers(made, used))
             for host, partners in compared.items():
@@ -98,22 +100,20 @@ class Paths:
         self,
         stream: int,
         reach: Range,
-        meeting: Callable[[Range], float],
+        met: Callable[[Range], float],
         size: float,
         before: frozenset[int],
         work: Mapping[int, float],
     ) -> tuple[Slices[int], frozenset[int], dict[int, float]]:
         """Who joins which segment in reach; the hosts of it; and the rows that each compares.
 
-        `size` rows arrive, of which `meeting` tells the part that has some times in reach; `work`
-        is what the hops before give each host to do. Where a host of the cover would get more than
-        its part of a batch, others take segments that they hold.
+        `size` rows arrive, and each is compared with as many rows of a segment as `met` tells;
+        `work` is what the hops before give each host to do. Where a host of the cover would get
+        more than its part of a batch, others take segments that they hold.
         """
         table = self.table[stream] or Slices.whole(())
-        density = self.densities[stream]
         within = [
-            (times, holders, density.between(*_both(times, reach)) * meeting(_both(times, reach)))
-            for times, holders in table.pieces(*reach)
+            (times, holders, met(_both(times, reach))) for times, holders in table.pieces(*reach)
         ]
         needed = [(times, holders) for times, holders, rows in within if holders and rows]
         chosen = cover(needed, before, self._weight, self.chance)
@@ -144,16 +144,19 @@ class Paths:
             compared,
         )
 
-    def _meeting(self, start: int, times: Range, stream: int) -> Callable[[Range], float]:
-        """For times of a stream, the part of the starting rows that they are in reach of."""
+    def _met(self, start: int, times: Range, stream: int) -> Callable[[Range], float]:
+        """For times of a stream, how many of its rows a starting row is compared with."""
         ahead = self.situation.query.streams[start].longest
         behind = self.situation.query.streams[stream].longest
+        # As `visible_to` has it: of two new rows one finds the other.
+        density = (self.densities if stream < start else self.old)[stream]
 
-        def meeting(target: Range) -> float:
+        def met(target: Range) -> float:
             first, last = _both((target[0] - ahead, target[1] + behind), times)
-            return max(last - first + 1, 0) / (times[1] - times[0] + 1)
+            part = max(last - first + 1, 0) / (times[1] - times[0] + 1)
+            return density.between(*target) * part
 
-        return meeting
+        return met
 
     def _weight(self, host: int) -> float:
         return max(self.loads.value(host), self.fair)
