@@ -26,7 +26,7 @@ from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
 
-PIECES = 8
+PIECES = 4
 """Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
 
 OBJECTIVES = ("output", "latency")
