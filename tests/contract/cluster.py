@@ -118,7 +118,7 @@ class Cluster:
     def _learn(self, plan: Plan, situation: Situation) -> None:
         reports = [json.loads(text) for text in self.store.take_reports(self.number)]
         self.diffusion = diffusion(plan, reports)
-        self.router.learn(measured(reports, 1.0, 1))
+        self.router.learn(measured(reports, 1.0, 1, self.router.hosts))
         self.partners.update(partners(plan, situation, reports))
         tally = Tally()
         for report in reports:

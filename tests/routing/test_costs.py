@@ -10,6 +10,7 @@ from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.coordinated import Ctr, CtrRouter
 from anabranch.routing.reigns import Election
 from anabranch.routing.sliced import Psp, PspRouter
+from tests.routing.interpreter import World, check, query_of
 from tests.routing.steady import SECOND, Flow, chained
 
 
@@ -43,6 +44,18 @@ def test_of_near_equals_the_stream_with_the_most_terms_leads() -> None:
     assert Election([10, 10, 10], [90.0, 50.0, 50.0], length=20, links=[1, 2, 1]).winner() == 0
 
 
+def test_a_master_that_came_first_gives_way_to_the_one_with_the_most_terms(tmp_path: Path) -> None:
+    query = chained([2, 2, 2], width=0.02)
+    router = AtrRouter(query, 2)
+    flow = Flow(query, [20, 0, 0], router, tmp_path)
+    flow.batch()
+    assert router.reigns[-1].master == 0
+    flow.rates = [20, 20, 20]
+    for _ in range(6):
+        flow.batch()
+    assert router.reigns[-1].master == 1
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) -> None:
     query = chained([4, 4, 4], width=0.02)
@@ -59,15 +72,29 @@ def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) 
     assert predicted == pytest.approx(measured, rel=0.1)
 
 
+def test_new_rows_of_up_to_a_window_take_one_route() -> None:
+    world = World(query_of([10, 10, 10]))
+    router = CtrRouter(world.query, 4, Ctr(segment="1 microsecond"))
+    plan = check(world, router, [list(range(8)), list(range(8)), list(range(8))])
+    assert [(route.start, route.times) for route in plan.routes] == [
+        (start, (0, 7)) for start in range(3)
+    ]
+    world.commit(None)
+    # The first is late; the others are of more than a window together.
+    plan = check(world, router, [[5, *range(8, 24)], [], [9]])
+    assert [route.start for route in plan.routes] == [0, 0, 2]
+    assert all(last - first <= 10 for first, last in (route.times for route in plan.routes))
+
+
 def test_ctr_does_not_collapse_onto_few_hosts(tmp_path: Path) -> None:
     query = chained([4, 4, 4], width=0.02)
     router = CtrRouter(query, 6, Ctr(copies=1, segment="1 second"))
     flow = Flow(query, [60, 60, 60], router, tmp_path)
-    for _ in range(12):
+    for _ in range(8):
         flow.batch()
     kept = dict.fromkeys(range(6), 0)
     joined = dict.fromkeys(range(6), 0.0)
-    for _ in range(12):
+    for _ in range(8):
         for host, entry in flow.batch()["hosts"].items():
             kept[int(host)] += entry["kept"]
             joined[int(host)] += entry["cpu"]
@@ -95,7 +122,7 @@ def test_psp_keeps_every_live_row_once_and_evenly(tmp_path: Path, windows: list[
     query = chained(windows, width=0.005)
     router = PspRouter(query, 3)
     flow = Flow(query, [90] * len(windows), router, tmp_path)
-    costs = [flow.batch() for _ in range(12)]
+    costs = [flow.batch() for _ in range(9)]
     assert [cost["kept"] for cost in costs] == [cost["live"] for cost in costs]
     cost = costs[-1]
     kept = [entry["kept"] for entry in cost["hosts"].values()]

@@ -100,9 +100,9 @@ class Loads:
             + self.weights.cpu * self._placed.get(host, 0.0) * self._slowness(host)
         )
 
-    def value_with(self, host: int, cpu: float) -> float:
-        """Eq. 1, if so much more of its CPU were used."""
-        return self.value(host) + self.weights.cpu * cpu * self._slowness(host)
+    def busy_with(self, host: int, cpu: float) -> float:
+        """The part of its time that a host needs for what was placed there, and so much more."""
+        return (self._placed.get(host, 0.0) + cpu) * self._slowness(host)
 
     def _slowness(self, host: int) -> float:
         """How long a host takes for its work, of what the hosts take on average."""

@@ -25,8 +25,8 @@ class RingCost:
 
     @property
     def rows(self) -> float:
-        """`λ W`: rows in the window."""
-        return self.rate * self.window
+        """`λ W`: rows in the window, which a row meets at least one of."""
+        return max(self.rate * self.window, 1.0)
 
     @property
     def multiplies(self) -> float:

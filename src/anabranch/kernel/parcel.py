@@ -82,11 +82,10 @@ def unpack(parcels: Sequence[pa.Buffer], bound: Sequence[int]) -> Partial:
 
 def _united(parts: Sequence[pa.RecordBatch]) -> tuple[Block, list[Rows]]:
     """The rows of one stream from all parcels, each once; and where those of each parcel are."""
+    if len(parts) == 1:
+        return _block(parts[0]), [np.arange(parts[0].num_rows)]
     rows = pa.Table.from_batches(parts).unify_dictionaries().combine_chunks()
-    segment = rows.column(SEGMENT).chunk(0) if len(rows) else None
-    if segment is None:
-        return _block(parts[0]), [np.empty(0, np.int64) for _ in parts]
-    number = segment.indices.to_numpy().astype(np.int64) << 40
+    number = rows.column(SEGMENT).chunk(0).indices.to_numpy().astype(np.int64) << 40
     number += rows.column(ROW).chunk(0).to_numpy()
     _, first, place = np.unique(number, return_index=True, return_inverse=True)
     (block,) = rows.take(pa.array(first)).combine_chunks().to_batches()
@@ -123,6 +122,7 @@ def _identity(block: Block, rows: pa.Array) -> tuple[pa.Array, pa.Array]:
     """By segment and number, what a row is known by wherever it goes."""
     if SEGMENT in block.columns:  # it came in a parcel itself
         return block.columns[SEGMENT].take(rows), block.columns[ROW].take(rows)
+    assert block.name, "rows of a block without a name cannot be told apart from others"
     segment = pa.DictionaryArray.from_arrays(np.zeros(len(rows), np.int32), [block.name])
     return segment, rows.cast(pa.int64())
 

@@ -37,7 +37,7 @@ def diffusion(plan: Plan | None, reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def measured(reports: Sequence[Report], seconds: float, rows: int) -> Measured:
+def measured(reports: Sequence[Report], seconds: float, rows: int, places: int) -> Measured:
     """The same as a strategy wants to know it."""
     usage: dict[int, Usage] = {}
     for report in reports:
@@ -54,7 +54,8 @@ def measured(reports: Sequence[Report], seconds: float, rows: int) -> Measured:
         rows,
         usage,
         cpu=sum(report["cpu"] for report in reports),
-        sent=_sum(reports, "sent"),
+        places=places,
+        sent=_sum(reports, "packed"),
         sending=sum(report["sending"] for report in reports),
     )
 

@@ -141,10 +141,9 @@ class AtrRouter(AdaptiveRouter):
         current = self.reigns[-1]
         best = self._fixed_master
         if best is None:
-            best = election.winner()
-            most = (1 - self.options.margin) * election.copies(current.master)
-            if election.copies(best) >= most:
+            if not election.pays(current.master, self.options.margin):
                 return []
+            best = election.winner()
         if best == current.master:
             return []
         last = densities[current.master].last

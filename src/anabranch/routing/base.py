@@ -142,8 +142,10 @@ class Measured:
     """New rows of all streams."""
     usage: Mapping[int, Usage] = field(default_factory=dict)
     cpu: float = 0.0
+    places: int = 1
+    """How many hosts can be at work at once."""
     sent: int = 0
-    """Rows and intermediate results that went to another host."""
+    """Intermediate results that went into parcels, once for each host that they were for."""
     sending: float = 0.0
     """CPU seconds that went into packing and unpacking them."""
 

@@ -23,7 +23,8 @@ class CentralRouter:
         return ()
 
     def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
-        return ()
+        why = f"`central` stays on one host; switch to another strategy to use {hosts}"
+        return (Event("hosts", why, {"before": 1, "after": 1}),)
 
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         return "no row is copied or sent on; one host does all the work"

@@ -1,11 +1,11 @@
 """CTR, coordinated tuple routing (LD07, section 4): each segment goes where its partners are.
 
-A table says which hosts hold each segment of each stream. A new segment visits the other streams in
+A table says which hosts hold each segment of each stream. New segments visit the other streams in
 some order; each hop needs hosts that together hold every segment in reach, which is a weighted set
-cover, solved greedily by least load per segment covered, with the hosts of the hop before taken
-first, since what is there already need not be sent. Of all orders tried, the one with the
-least to send (Eq. 3) wins. Where several hosts of a hop hold a segment, the least loaded one
-joins it, and only that one.
+cover, solved greedily, with the hosts of the hop before taken first, since what is there already
+need not be sent. Hosts weigh alike until they have their part of a batch, and their load after
+that. Of all orders tried, the one with the least to send (Eq. 3) wins. Where several hosts hold a
+segment, one of them joins it, and only that one.
 
 LD07 keeps a new segment on the hosts of its first hop. If those are few, so are the next ones,
 until everything is on one host (PSP09, section 7). Here a segment is kept on the host that is least
@@ -36,7 +36,7 @@ MOST_SEGMENTS = 16
 MOST_NEW = 64
 """Segments that one batch may begin."""
 PIECES = 8
-"""Segments of a batch for each host: the more, the more evenly they can be dealt out."""
+"""Segments of a long batch for each host: the more, the more evenly they can be dealt out."""
 HUB = 1.2
 """How much more than others a host may keep, because it is on the way of what comes."""
 AT_EASE = 0.5
@@ -95,7 +95,7 @@ class CtrRouter(AdaptiveRouter):
             if fresh.first is None or fresh.last is None:
                 continue
             segments = self._segments(situation, start, fresh, densities[start])
-            for together in self._together(situation, start, segments):
+            for together in self._together(situation, start, segments, fresh):
                 times = _clipped(together, (fresh.first, fresh.last))
                 path = paths.best(start, times, max(fresh.between(*times), 1.0))
                 for segment, holders in together:
@@ -174,18 +174,22 @@ class CtrRouter(AdaptiveRouter):
         return list(table.pieces(fresh.first, fresh.last))
 
     def _together(
-        self, situation: Situation, stream: int, segments: Sequence[Segment]
+        self, situation: Situation, stream: int, segments: Sequence[Segment], fresh: Density
     ) -> list[list[Segment]]:
         """Segments with new rows that take one route: up to a window of them, one after another.
 
         They need nearly the same rows, and rows that travel together are compared together.
         """
+        assert fresh.first is not None
+        assert fresh.last is not None
         window = max(s.longest for s in situation.query.streams)
         found: list[list[Segment]] = []
         for segment in segments:
             if not _any_within(situation.new[stream], segment[0]):
                 continue
-            if found and segment[0][1] - found[-1][0][0][1] <= window:
+            group = [*found[-1], segment] if found else [segment]
+            first, last = _clipped(group, (fresh.first, fresh.last))
+            if found and last - first <= window:
                 found[-1].append(segment)
             else:
                 found.append([segment])
@@ -222,7 +226,7 @@ class CtrRouter(AdaptiveRouter):
         self._table[stream] = table.given(_at(table, times[0]), holders)
         what = {"stream": self._names[stream], "from": times[0], "hosts": list(holders)}
         why = f"host {first} keeps the fewest rows" + (
-            f", host {near[0]} is on the way" if near else ""
+            f", host {near[0]} is on the way" if near and near[0] in holders else ""
         )
         return holders, Event("placement", why, what)
 

@@ -46,9 +46,9 @@ class Paths:
     table: Sequence[Slices[Holders] | None]
     """Who holds what, stream by stream; it grows while the batch is being placed."""
     loads: Loads
-    prices: WorkRate
+    costs: WorkRate
     fair: float
-    """The load of a host that has its part of a batch: up to there, few hosts are best."""
+    """The part of its time that a host works if all do the same: up to there, few are best."""
     chance: np.random.Generator | None = None
     """With it nothing is optimized: one order, and hosts that cover by chance."""
 
@@ -125,7 +125,7 @@ class Paths:
         def done(host: int, rows: float) -> tuple[float, int]:
             pairs = work.get(host, 0.0) + size * (compared.get(host, 0.0) + rows)
             sent = 0.0 if host in chosen or host in compared else size
-            return self.loads.value_with(host, self.prices.would_take(pairs, sent)), host
+            return self.loads.busy_with(host, self.costs.would_take(pairs, sent)), host
 
         for times, holders, rows in within:
             near = [host for host in holders if host in chosen] or [fallback]
@@ -159,7 +159,7 @@ class Paths:
         return met
 
     def _weight(self, host: int) -> float:
-        return max(self.loads.value(host), self.fair)
+        return max(self.loads.value(host), self.loads.weights.cpu * self.fair)
 
     @property
     def _live(self) -> list[float]:

@@ -46,6 +46,14 @@ class Election:
         near = [master for master, count in enumerate(copies) if count <= NEAR * min(copies)]
         return min(near, key=lambda master: (-links[master], copies[master], master))
 
+    def pays(self, master: int, margin: float) -> bool:
+        """Whether to change it: for clearly fewer copies, or for more terms at hardly more."""
+        copies = [self.copies(stream) for stream in range(len(self.windows))]
+        if min(copies) < (1 - margin) * copies[master]:
+            return True
+        winner, links = self.winner(), self.links or [0] * len(copies)
+        return links[winner] > links[master] and copies[winner] <= NEAR * copies[master]
+
 
 @dataclass(frozen=True)
 class Reign:

@@ -117,11 +117,12 @@ class PspRouter(AdaptiveRouter):
         events = []
         for stream, length in enumerate(lengths):
             self._rings[stream] = tuple(sorted(self.loads.ordered()[:length]))
-            visited = [cost for at, cost in enumerate(costs) if at != stream]
+            others = [at for at in range(len(costs)) if at != stream]
+            visited, shortest = [costs[at] for at in others], min(lengths[at] for at in others)
             what = {
                 "stream": self._names[stream],
                 "hosts": list(self._rings[stream]),
-                "rows_per_second": service_rate(visited, length, prices),
+                "rows_per_second": service_rate(visited, shortest, prices),
                 "bytes_per_second": bandwidth(_row_bytes(situation), length, costs, prices),
             }
             gain = output_gain(costs[stream], length, prices)
@@ -195,14 +196,17 @@ class PspRouter(AdaptiveRouter):
     def _network(
         self, situation: Situation, routes: Sequence[Route], live: Sequence[float]
     ) -> float:
-        """Section 4.3: every new row, and every intermediate result, visits the whole ring."""
+        """Section 4.3: every new row, and every intermediate result, visits the whole ring.
+
+        What they will be compared with there is noted as well, to learn what a pair costs.
+        """
         sent = 0.0
         for route in routes:
             rows = float(sum(ref.rows for ref in situation.new[route.start]))
             visited = [route.start]
             for hop, reach in zip(route.hops, route.reaches, strict=True):
                 sent += rows * (len(hop.hosts(reach)) - 1)
-                self.work.part(rows * live[hop.stream])
+                self.work.expect(rows * live[hop.stream])
                 rows *= situation.expected_partners(visited, hop.stream, live)
                 visited.append(hop.stream)
         return sent
@@ -240,7 +244,7 @@ class PspRouter(AdaptiveRouter):
     def _replace(self, placed: Mapping[str, Any]) -> None:
         self._slices = [None if s is None else Slices.from_dict(s) for s in placed["slices"]]
         self._rings = [tuple(ring) for ring in placed["rings"]]
-        self._settled = placed["settled_for"] == self.options.objective
+        self._settled = placed.get("settled_for") == self.options.objective
         self._move_now = placed["move_now"]
 
 

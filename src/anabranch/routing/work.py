@@ -24,7 +24,7 @@ class WorkRate:
     per_sent: float = 2e-6
     """CPU seconds to pack a row for another host, and to unpack it there."""
     per_message: float = 1e-3
-    """Seconds of a batch in which no host is at work, for each new row and host."""
+    """Seconds of a batch that are no host's work, for each new row and host."""
     batch: float = 1.0
     learned: bool = False
     expected: float = 0.0
@@ -34,8 +34,12 @@ class WorkRate:
 
     def part(self, pairs: float) -> float:
         """The part of a batch's time that comparing so many pairs will take one host."""
-        self.expected += pairs
+        self.expect(pairs)
         return self.would_take(pairs)
+
+    def expect(self, pairs: float) -> None:
+        """Note pairs that the batch under way will compare."""
+        self.expected += pairs
 
     def would_take(self, pairs: float, sent: float = 0.0) -> float:
         """The same for pairs, and rows to send, that a plan is only considered with."""
@@ -43,10 +47,10 @@ class WorkRate:
 
     def measured(self, measured: Measured) -> None:
         if self.expected > 0 and measured.cpu > 0:
-            busiest = max((usage.cpu for usage in measured.usage.values()), default=0.0)
-            idle = max(1 - busiest, 0.0) * measured.seconds
+            idle = max(measured.seconds - measured.cpu / measured.places, 0.0)
             visits = max(measured.rows * len(measured.usage), 1)
-            self.per_pair = self._mixed(self.per_pair, measured.cpu / self.expected)
+            comparing = max(measured.cpu - measured.sending, 0.0)
+            self.per_pair = self._mixed(self.per_pair, comparing / self.expected)
             self.per_message = self._mixed(self.per_message, idle / visits)
             if measured.sent:
                 self.per_sent = self._mixed(self.per_sent, measured.sending / measured.sent)

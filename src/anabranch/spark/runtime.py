@@ -36,6 +36,9 @@ from anabranch.state.store import Store
 EVENTS_SHOWN = 20
 """Decisions of the last batch that progress shows; the event log has them all."""
 
+MOST_VISITS = 1000
+"""Orders of visiting streams whose partners are remembered: nine streams have a million."""
+
 _FORGET = 0.8
 """How much of what was measured of a term's selectivity still counts after another batch."""
 
@@ -230,7 +233,8 @@ class Runtime:
         counters["diffusion"] = diffusion(done.plan, reports)
         if reports:
             rows = sum(ref.rows for count in ingested for ref in count.segments)
-            events += self.router.learn(measured(reports, counters["seconds"], rows))
+            places = min(self.router.hosts, self.slots)
+            events += self.router.learn(measured(reports, counters["seconds"], rows, places))
         counters["events"] = [event.to_dict() for event in events][-EVENTS_SHOWN:]
         batch = done.situation.batch
         self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
@@ -295,8 +299,10 @@ class Runtime:
         if done.plan is not None and done.reports:
             for visit, count in partners(done.plan, done.situation, done.reports).items():
                 name = ",".join(map(str, visit))
-                known[name] = known.get(name, count) * _FORGET + count * (1 - _FORGET)
-        return known
+                # Taken out and put back: the visit of longest ago is the first.
+                before = known.pop(name, count)
+                known[name] = before * _FORGET + count * (1 - _FORGET)
+        return dict(list(known.items())[-MOST_VISITS:])
 
     # -- what the user asks for while it runs ------------------------------------------------
 

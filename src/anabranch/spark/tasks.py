@@ -110,6 +110,16 @@ class Account:
         yield from work
         self.cpu += time.thread_time() - begin
 
+    def packing(self, parcels: Iterator[bytes]) -> Iterator[bytes]:
+        """Parcels one by one, with the CPU time that it takes to make them counted."""
+        while True:
+            begin = time.thread_time()
+            parcel = next(parcels, None)
+            self.sending += time.thread_time() - begin
+            if parcel is None:
+                return
+            yield parcel
+
     def keep(self) -> None:
         """Count the rows that the host keeps, stream by stream."""
         for stream, ranges in self.work.plan.keeps.get(self.host, {}).items():
@@ -305,10 +315,8 @@ class HopTask:
         columns = needed(self.work.query, bound, steps[following:])
         others = sum(host != account.host for host in receivers)
         account.counts["sent"] += len(found) * others
-        begin = time.thread_time()
-        parcels = list(pack(found, columns))
-        account.sending += time.thread_time() - begin
-        for parcel in parcels:
+        account.counts["packed"] += len(found) * len(receivers)
+        for parcel in account.packing(pack(found, columns)):
             account.counts["sent_bytes"] += len(parcel) * others
             for host in receivers:
                 row = [host % self.work.places, host, number, account.host, parcel]
