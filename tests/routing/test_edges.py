@@ -93,6 +93,12 @@ def test_late_streams_do_not_pile_up_segments() -> None:
     assert len(router.reigns[-1].slices.edges) < 400
 
 
+def test_auto_slices_time_where_there_is_no_key_and_more_than_one_host() -> None:
+    query = query_of([10, 10, 10, 10])
+    assert router_for(query, "auto", 2).name == "psp"
+    assert router_for(query, "auto", 1).name == "central"
+
+
 def test_a_start_with_other_hosts_divides_keys_among_these() -> None:
     router = HashRouter(8)
     router.restore({"hosts": 2})

@@ -53,7 +53,7 @@ def router_for(query: Query, strategy: Strategy, hosts: int) -> Router:
         return CentralRouter()
     if query.key is not None:
         return HashRouter(min(hosts, GROUPS))
-    return AtrRouter(query, hosts) if len(query.streams) <= 3 else CtrRouter(query, hosts)
+    return PspRouter(query, hosts)
 
 
 def _with_options(query: Query, options: Atr | Ctr | Psp, hosts: int) -> Router:
@@ -92,7 +92,4 @@ def reason(strategy: Strategy, chosen: str) -> str:
         return "there is one host"
     if chosen == "hash":
         return f"an equality spans all streams, so {GROUPS} groups of keys are spread over hosts"
-    few = (
-        "few streams are aligned with one of them" if chosen == "atr" else "there are many streams"
-    )
-    return f"no equality spans all streams, and {few}"
+    return "no equality spans all streams, and time slices compare no pair of rows twice"
