@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.bench.cases import CASES
+from anabranch.bench.columns import Keys
 
 BARS = ("equality-2way", "equality-3way", "equality-3way-two-keys")
 
@@ -16,7 +17,7 @@ def test_the_equality_cases_have_the_sizes_that_the_bars_are_stated_for(name: st
     assert case.window == 10
     assert set(case.rows) == {20_000}
     assert len(case.rows) >= 60
-    assert all(column.count == 20_000 for feed in case.feeds for _, column in feed.columns)  # type: ignore[attr-defined]  # all of them are Keys
+    assert all(column == Keys(20_000) for feed in case.feeds for _, column in feed.columns)
 
 
 @pytest.mark.parametrize("name", CASES)

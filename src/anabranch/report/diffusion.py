@@ -13,18 +13,19 @@ from anabranch.routing.slices import Density
 Report = Mapping[str, Any]
 """What one host counted in one hop."""
 
+_OF_A_HOST = ("cpu", "kept", "kept_bytes", "fetched", "sent_bytes")
+
 
 def diffusion(plan: Plan | None, reports: Sequence[Report]) -> dict[str, Any]:
-    """Per host its CPU seconds, rows kept and bytes moved; in all, copies and rows sent on."""
+    """Per host its CPU seconds, what it keeps and bytes moved; in all, copies and rows sent on."""
     hosts: dict[str, dict[str, float]] = {}
     for report in reports:
-        entry = hosts.setdefault(
-            str(report["host"]), {"cpu": 0.0, "kept": 0, "fetched": 0, "sent_bytes": 0}
-        )
+        entry = hosts.setdefault(str(report["host"]), dict.fromkeys(_OF_A_HOST, 0))
         counts = report["counts"]
         entry["cpu"] += report["cpu"]
         entry["fetched"] += report["fetched"]
         entry["kept"] += counts.get("kept", 0)
+        entry["kept_bytes"] += counts.get("kept_bytes", 0)
         entry["sent_bytes"] += counts.get("sent_bytes", 0)
     return {
         "hosts": dict(sorted(hosts.items(), key=lambda item: int(item[0]))),
@@ -46,7 +47,7 @@ def measured(reports: Sequence[Report], seconds: float, rows: int, places: int) 
         moved = report["fetched"] + counts.get("sent_bytes", 0) + counts.get("received_bytes", 0)
         usage[host] = Usage(
             before.cpu + report["cpu"] / max(seconds, 1e-6),
-            before.memory + counts.get("kept", 0),
+            before.memory + counts.get("kept_bytes", 0),
             before.bandwidth + moved / max(seconds, 1e-6),
         )
     return Measured(

@@ -57,6 +57,7 @@ class AtrRouter(AdaptiveRouter):
         self._fixed_length = segment_length(self.options.segment)
         self._search: LengthSearch | None = None
         self.reigns: list[Reign] = []
+        self._latest: Election | None = None
         self._known: set[tuple[int, int]] = set()
         """Master segments that were there in the batch before, by master and first time."""
 
@@ -65,7 +66,7 @@ class AtrRouter(AdaptiveRouter):
     def route(self, situation: Situation) -> Plan:
         self.loads.settle()
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
-        election = self._facts(situation, densities)
+        election = self._latest = self._facts(situation, densities)
         events: list[Event] = []
         if not self.reigns:
             events.append(self._begin(situation, election))
@@ -261,7 +262,18 @@ class AtrRouter(AdaptiveRouter):
         if why is None:
             return ()
         what = {"before": before, "after": self._search.length}
-        return (Event("length", why, what),)
+        return (Event("length", why, what, self._fewer_copies(before), "copies/s (Eq. 2)"),)
+
+    def _fewer_copies(self, before: int) -> float | None:
+        """What another length is expected to spare; its time is what the search then measures."""
+        if self._latest is None or self._search is None:
+            return None
+        master = self.reigns[-1].master
+        was, is_now = (
+            replace(self._latest, length=length).copies(master) * 1e6
+            for length in (before, self._search.length)
+        )
+        return was - is_now
 
     def _divide_among(self, hosts: int, *, at_once: bool) -> str:
         """Segments of hosts that leave are dealt out; with `at_once` all are."""
@@ -293,7 +305,9 @@ class AtrRouter(AdaptiveRouter):
 
     def _announce(self, election: Election, before: int | None, after: int, since: int) -> Event:
         cost = election.copies(after) * 1e6
-        was = None if before is None else election.copies(before) * 1e6
+        # The first master is held against the worst, a later one against the one before it.
+        streams = range(len(self._names)) if before is None else (before,)
+        was = max(election.copies(stream) for stream in streams) * 1e6
         why = f"Eq. 2 gives {cost:,.0f} copies a second with {self._names[after]}"
         if before is not None:
             why += f", and {was:,.0f} with {self._names[before]}"
@@ -302,7 +316,7 @@ class AtrRouter(AdaptiveRouter):
             "after": self._names[after],
             "since": None if since == BEGINNING else since,
         }
-        return Event("election", why, what, None if was is None else was - cost, "copies/s")
+        return Event("election", why, what, was - cost, "copies/s (Eq. 2)")
 
     def _placed(self) -> Mapping[str, Any]:
         return {

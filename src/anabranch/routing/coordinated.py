@@ -218,6 +218,7 @@ class CtrRouter(AdaptiveRouter):
             if host in path.hosts[0] and host != first and self._kept.get(host, 0.0) <= most
         ]
         rest = [host for host in by_load if host != first and host not in near]
+        spared = sum(self._kept.values()) / self.hosts - self._kept.get(first, 0.0)
         holders = tuple([first, *near, *rest][: min(self.options.copies, self.hosts)])
         for host in holders:
             self._kept[host] = self._kept.get(host, 0.0) + rows
@@ -228,7 +229,9 @@ class CtrRouter(AdaptiveRouter):
         why = f"host {first} keeps the fewest rows" + (
             f", host {near[0]} is on the way" if near and near[0] in holders else ""
         )
-        return holders, Event("placement", why, what)
+        return holders, Event(
+            "placement", why, what, spared, "rows fewer than hosts keep on average"
+        )
 
     def _routed(self, start: int, times: Range, path: Path) -> Event:
         names = [self._names[stream] for stream in path.order]

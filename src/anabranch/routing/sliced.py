@@ -181,7 +181,8 @@ class PspRouter(AdaptiveRouter):
 
     def _boundary(self, stream: int, edge: int, host: int, part: float) -> Event:
         what = {"stream": self._names[stream], "from": edge, "host": host}
-        return Event("boundary", f"the slice before it has its {part:,.0f} rows", what)
+        why = f"the slice before it has its {part:,.0f} rows"
+        return Event("boundary", why, what, part, "rows that the host before is spared")
 
     def _route(self, situation: Situation, start: int, live: Sequence[float]) -> Route:
         order = steps(situation.query, start, live, situation.selectivities)

@@ -121,12 +121,14 @@ class Account:
             yield parcel
 
     def keep(self) -> None:
-        """Count the rows that the host keeps, stream by stream."""
+        """Count the rows that the host keeps, stream by stream, and the bytes that they take."""
         for stream, ranges in self.work.plan.keeps.get(self.host, {}).items():
+            refs = (*self.work.old[stream], *self.work.new[stream])
             for times in ranges:
-                refs = (*self.work.old[stream], *self.work.new[stream])
-                rows = rows_within(self.opener.open(refs, times), times)
-                self.counts["kept"] += rows
+                for ref in refs:
+                    rows = rows_within(self.opener.open((ref,), times), times)
+                    self.counts["kept"] += rows
+                    self.counts["kept_bytes"] += ref.bytes * rows // max(ref.rows, 1)
 
     def merge(self) -> None:
         """Rewrite small segments: the background of a batch."""
