@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.kernel.reference import reference
 from anabranch.model.query import TIME, Query
+from anabranch.routing.adaptive import HOP
 from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Router
 from anabranch.routing.coordinated import Ctr
@@ -46,11 +47,12 @@ def options(draw: st.DrawFn, query: Query) -> list[Strategy]:
     names = [stream.name for stream in query.streams]
     segment = draw(st.sampled_from([None, "1 second", "5 seconds"]))
     master = draw(st.sampled_from([None, *names]))
+    hop = draw(st.sampled_from([0.0, 0.0, HOP]))  # small as these batches are, they take all hops
     strategies: list[Strategy] = [
         "central",
         Atr(segment=segment, master=master),
-        Ctr(copies=draw(st.integers(1, 3)), segment=segment, optimized=draw(st.booleans())),
-        Psp(draw(st.sampled_from(["output", "latency"]))),
+        Ctr(draw(st.integers(1, 3)), segment, optimized=draw(st.booleans()), hop=hop),
+        Psp(draw(st.sampled_from(["output", "latency"])), hop=hop),
     ]
     if query.key is not None:
         strategies.append("hash")

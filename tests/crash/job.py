@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,9 @@ and when all is done but Spark does not know it."""
 SCHEMA = "ts timestamp, id long, key string, x double"
 WINDOW = "25 seconds"
 LATENESS = "4 seconds"
+
+HOP_BY_HOP: dict[str, ab.Ctr | ab.Psp] = {"ctr": ab.Ctr(hop=0), "psp": ab.Psp(hop=0)}
+"""Small as the batches are, they take all their hops."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that lives for seconds does not repay much compilation: this halves its use of a core."""
@@ -202,10 +206,11 @@ def watch(halts: dict[str, Halt]) -> None:
             halt.here()
         delete(files, path)
 
-    runtime.ingest = watched_ingest  # type: ignore[attr-defined]
-    Store.commit = watched_commit  # type: ignore[assignment, method-assign]
-    Files.delete = watched_delete  # type: ignore[assignment, method-assign]
-    os.replace = watched_replace  # type: ignore[assignment]
+    # Until the process is killed, or ends.
+    patch.object(runtime, "ingest", watched_ingest).start()
+    patch.object(Store, "commit", watched_commit).start()
+    patch.object(Files, "delete", watched_delete).start()
+    patch.object(os, "replace", watched_replace).start()
 
 
 def session(master: str, home: Path) -> SparkSession:
@@ -239,7 +244,7 @@ def main(
         run = streaming(spark, name, data, halt).start(
             sink(home / "out" / name, halt),
             checkpoint=str(home / "checkpoint" / name),
-            strategy=strategies[name],
+            strategy=HOP_BY_HOP.get(strategies[name], strategies[name]),
             trigger="available now",
         )
         # Merge as soon as there are two segments to merge, so that a kill can meet a merge.

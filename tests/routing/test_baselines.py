@@ -31,7 +31,7 @@ def test_choosing_hosts_at_random_sends_more(tmp_path: Path) -> None:
     query = chained([4, 4, 4], width=0.02)
     sent = {}
     for optimized in (True, False):
-        options = Ctr(copies=2, segment="1 second", optimized=optimized)
+        options = Ctr(copies=2, segment="1 second", optimized=optimized, hop=0)
         flow = Flow(query, [60, 60, 60], CtrRouter(query, 6, options), tmp_path / str(optimized))
         costs = [flow.batch() for _ in range(10)]
         sent[optimized] = sum(cost["sent"] + cost["probing"] for cost in costs)

@@ -59,7 +59,7 @@ def test_a_master_that_came_first_gives_way_to_the_one_with_the_most_terms(tmp_p
 @pytest.mark.parametrize("copies", [1, 2])
 def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) -> None:
     query = chained([4, 4, 4], width=0.02)
-    router = CtrRouter(query, 4, Ctr(copies=copies, segment="1 second"))
+    router = CtrRouter(query, 4, Ctr(copies=copies, segment="1 second", hop=0))
     flow = Flow(query, [100, 100, 100], router, tmp_path)
     for _ in range(10):
         flow.batch()
@@ -74,7 +74,7 @@ def test_ctr_sends_as_many_rows_as_equation_4_says(tmp_path: Path, copies: int) 
 
 def test_new_rows_of_up_to_a_window_take_one_route() -> None:
     world = World(query_of([10, 10, 10]))
-    router = CtrRouter(world.query, 4, Ctr(segment="1 microsecond"))
+    router = CtrRouter(world.query, 4, Ctr(segment="1 microsecond", hop=0))
     plan = check(world, router, [list(range(8)), list(range(8)), list(range(8))])
     assert [(route.start, route.times) for route in plan.routes] == [
         (start, (0, 7)) for start in range(3)
@@ -88,7 +88,7 @@ def test_new_rows_of_up_to_a_window_take_one_route() -> None:
 
 def test_ctr_does_not_collapse_onto_few_hosts(tmp_path: Path) -> None:
     query = chained([4, 4, 4], width=0.02)
-    router = CtrRouter(query, 6, Ctr(copies=1, segment="1 second"))
+    router = CtrRouter(query, 6, Ctr(copies=1, segment="1 second", hop=0))
     flow = Flow(query, [60, 60, 60], router, tmp_path)
     for _ in range(8):
         flow.batch()
@@ -105,7 +105,7 @@ def test_ctr_does_not_collapse_onto_few_hosts(tmp_path: Path) -> None:
 def test_ctr_recovers_from_a_table_with_everything_on_one_host(tmp_path: Path) -> None:
     """PSP09, section 7: once all copies are on one host, covers alone would keep them there."""
     query = chained([4, 4, 4], width=0.02)
-    router = CtrRouter(query, 1, Ctr(segment="1 second"))
+    router = CtrRouter(query, 1, Ctr(segment="1 second", hop=0))
     flow = Flow(query, [60, 60, 60], router, tmp_path)
     for _ in range(6):
         flow.batch()
@@ -120,7 +120,7 @@ def test_ctr_recovers_from_a_table_with_everything_on_one_host(tmp_path: Path) -
 @pytest.mark.parametrize("windows", [[4, 4], [4, 2, 8], [2, 2, 2, 2]])
 def test_psp_keeps_every_live_row_once_and_evenly(tmp_path: Path, windows: list[int]) -> None:
     query = chained(windows, width=0.005)
-    router = PspRouter(query, 3)
+    router = PspRouter(query, 3, Psp(hop=0))
     flow = Flow(query, [90] * len(windows), router, tmp_path)
     costs = [flow.batch() for _ in range(9)]
     assert [cost["kept"] for cost in costs] == [cost["live"] for cost in costs]
@@ -133,7 +133,7 @@ def test_psp_keeps_every_live_row_once_and_evenly(tmp_path: Path, windows: list[
 @pytest.mark.parametrize("at_once", [True, False])
 def test_psp_spreads_over_hosts_that_come_while_it_runs(tmp_path: Path, *, at_once: bool) -> None:
     query = chained([6, 6], width=0.005)
-    router = PspRouter(query, 2)
+    router = PspRouter(query, 2, Psp(hop=0))
     flow = Flow(query, [120, 120], router, tmp_path)
     for _ in range(10):
         flow.batch()
@@ -151,7 +151,7 @@ def test_psp_spreads_over_hosts_that_come_while_it_runs(tmp_path: Path, *, at_on
 def test_psp_counts_rows_where_rates_change(tmp_path: Path) -> None:
     """Workload smoothing: slices are cut by count, so a burst is shared by all hosts."""
     query = chained([6, 6], width=0.005)
-    flow = Flow(query, [60, 60], PspRouter(query, 3, Psp()), tmp_path)
+    flow = Flow(query, [60, 60], PspRouter(query, 3, Psp(hop=0)), tmp_path)
     for _ in range(8):
         flow.batch()
     flow.rates = [600, 60]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
+from anabranch.adapt.load import Usage
 from anabranch.errors import QueryError
+from anabranch.routing.adaptive import SMALL
 from anabranch.routing.aligned import Atr, AtrRouter
-from anabranch.routing.base import Hop, Plan, Route, Router
+from anabranch.routing.base import Hop, Measured, Plan, Route, Router
 from anabranch.routing.coordinated import Ctr, CtrRouter
 from anabranch.routing.partitioned import HashRouter
-from anabranch.routing.sliced import PspRouter
+from anabranch.routing.sliced import Psp, PspRouter
 from anabranch.routing.slices import Slices
 from anabranch.routing.strategies import router_for
 from tests.routing.interpreter import World, check, query_of
@@ -25,9 +28,9 @@ def routers(world: World) -> list[Router]:
     return [
         AtrRouter(world.query, 3),
         AtrRouter(world.query, 3, Atr(segment=tiny)),
-        CtrRouter(world.query, 3),
-        CtrRouter(world.query, 3, Ctr(segment=tiny)),
-        PspRouter(world.query, 3),
+        CtrRouter(world.query, 3, Ctr(hop=0)),
+        CtrRouter(world.query, 3, Ctr(segment=tiny, hop=0)),
+        PspRouter(world.query, 3, Psp(hop=0)),
     ]
 
 
@@ -56,8 +59,8 @@ def test_hosts_that_leave_take_no_times_of_an_empty_stream_with_them(
     world = World(query_of([10, 10]))
     made: dict[str, Router] = {
         "atr": AtrRouter(world.query, 5, Atr(segment="2 microseconds")),
-        "ctr": CtrRouter(world.query, 5, Ctr(segment="2 microseconds")),
-        "psp": PspRouter(world.query, 5),
+        "ctr": CtrRouter(world.query, 5, Ctr(segment="2 microseconds", hop=0)),
+        "psp": PspRouter(world.query, 5, Psp(hop=0)),
     }
     router = made[name]
     check(world, router, [list(range(20)), list(range(20))])
@@ -126,3 +129,37 @@ def test_a_plan_for_hosts_that_do_not_exist_is_no_plan() -> None:
     hop = Hop(1, Slices((5,), (0, 2)))
     with pytest.raises(AssertionError, match="names host 2"):
         Plan(2, routes=(Route(0, (0, 9), (hop,), ((0, 9),)),))
+
+
+@pytest.mark.parametrize("make", [CtrRouter, PspRouter])
+def test_a_batch_that_is_joined_faster_than_its_hops_take_is_joined_by_one_host(
+    make: type[CtrRouter | PspRouter],
+) -> None:
+    world = World(query_of([20, 20, 20]))
+    router = make(world.query, 3)
+    cheap, dear = 1e-4, 100.0
+    shapes = []
+    for at, cpu in enumerate((cheap, cheap, dear, dear)):
+        plan = check(world, router, [[10 * at, 10 * at + 5]] * 3)
+        shapes.append((len(plan.shares), bool(plan.routes)))
+        assert {event.kind for event in plan.events} >= ({"gather"} if plan.shares else set())
+        assert set(plan.keeps) == {0, 1, 2}  # who keeps what does not change with it
+        usage = {host: Usage(0.5, 1e3, 1e3) for host in range(3)}
+        router.learn(Measured(1.0, 6, usage, cpu=cpu))
+        world.commit(10 * at)
+    assert shapes == [(1, False), (1, False), (1, False), (0, True)]
+
+
+@pytest.mark.parametrize("make", [CtrRouter, PspRouter])
+def test_a_batch_with_much_to_fetch_stays_where_it_is(make: type[CtrRouter | PspRouter]) -> None:
+    world = World(query_of([20, 20, 20]))
+    check(world, make(world.query, 3), [[0, 5]] * 3)
+    world.refs = [[replace(ref, bytes=SMALL) for ref in refs] for refs in world.refs]
+    assert check(world, make(world.query, 3), [[10, 15]] * 3).routes
+
+
+@pytest.mark.parametrize("hop", [-1.0, float("nan"), "1 s", True])
+def test_hops_cannot_cost_less_than_nothing(hop: float) -> None:
+    for options in (Ctr, Psp):
+        with pytest.raises(QueryError, match="hop is"):
+            options(hop=hop)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.adapt.load import Usage
+from anabranch.routing.adaptive import HOP
 from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Measured, Router
 from anabranch.routing.coordinated import Ctr, CtrRouter
@@ -23,10 +24,12 @@ def router_of(draw: st.DrawFn, name: str, world: World, hosts: int) -> Router:
     if name == "atr":
         master = draw(st.sampled_from([None, "a", "b"]))
         return AtrRouter(world.query, hosts, Atr(segment=segment, master=master))
+    hop = draw(st.sampled_from([0.0, 0.0, HOP]))
     if name == "ctr":
         copies, optimized = draw(st.integers(1, 3)), draw(st.booleans())
-        return CtrRouter(world.query, hosts, Ctr(copies, segment, optimized))
-    return PspRouter(world.query, hosts, Psp(draw(st.sampled_from(["output", "latency"]))))
+        return CtrRouter(world.query, hosts, Ctr(copies, segment, optimized, hop))
+    objective = draw(st.sampled_from(["output", "latency"]))
+    return PspRouter(world.query, hosts, Psp(objective, hop=hop))
 
 
 @st.composite

@@ -122,8 +122,8 @@ def test_strategies_are_switched_without_loss_or_repetition(
         3,
         {
             0: lambda run: run.switch("atr"),
-            1: lambda run: run.switch(ab.Ctr(copies=1), hosts=2),
-            2: lambda run: run.switch("psp", hosts=3),
+            1: lambda run: run.switch(ab.Ctr(copies=1, hop=0), hosts=2),
+            2: lambda run: run.switch(ab.Psp(hop=0), hosts=3),
             3: lambda run: run.switch(ab.Atr(segment="2 seconds", master="b")),
         },
     )
@@ -133,8 +133,8 @@ def test_strategies_are_switched_without_loss_or_repetition(
     assert run.progress["strategy"] == "atr"
 
 
-@pytest.mark.parametrize("strategy", ["atr", "ctr", "psp"])
-def test_hosts_come_and_go(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize("strategy", ["atr", ab.Ctr(hop=0), ab.Psp(hop=0)])
+def test_hosts_come_and_go(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
     job = Changing(spark, tmp_path, feeds(6))
     run = job.run(
         strategy,
@@ -153,9 +153,9 @@ def test_hosts_come_and_go(spark: SparkSession, tmp_path: Path, strategy: str) -
     assert all(event["why"] for event in run.events)
 
 
-@pytest.mark.parametrize("strategy", ["central", "ctr"])
+@pytest.mark.parametrize("strategy", ["central", "psp", ab.Ctr(hop=0)])
 def test_a_window_is_resized_while_it_runs(
-    spark: SparkSession, tmp_path: Path, strategy: str
+    spark: SparkSession, tmp_path: Path, strategy: Any
 ) -> None:
     job = Changing(spark, tmp_path, feeds(7))
     run = job.run(

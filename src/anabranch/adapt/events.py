@@ -12,7 +12,8 @@ class Event:
     """One decision of a policy. `gain` is a prediction, in `unit`; None where there is none."""
 
     kind: str
-    """election, segment, length, placement, route, boundary, ring, move, switch, resize, hosts"""
+    """election, segment, length; placement, route; boundary, ring, move; gather, switch, resize,
+    hosts"""
     why: str
     what: Mapping[str, Any] = field(default_factory=dict)
     gain: float | None = None

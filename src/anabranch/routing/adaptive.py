@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.load import Loads, Weights
+from anabranch.errors import QueryError
 from anabranch.model.query import Query
-from anabranch.routing.base import Measured
+from anabranch.routing.base import Measured, Plan, Share, Situation
 from anabranch.routing.work import WorkRate
+
+HOP = 0.05
+"""Seconds that a further hop takes at the least, however little it carries (measured on Spark)."""
+SMALL = 4 << 20
+"""Bytes of live rows that one host may fetch to spare the others a hop."""
+
+
+def checked_hop(hop: Any) -> None:
+    """QueryError if the option `hop` is no number of seconds."""
+    if isinstance(hop, bool) or not isinstance(hop, int | float) or not hop >= 0:
+        raise QueryError(f"hop is {hop!r}; write seconds, 0 or more")
 
 
 class AdaptiveRouter(ABC):
@@ -35,6 +48,23 @@ class AdaptiveRouter(ABC):
         self.loads.hosts = hosts
         how = self._divide_among(hosts, at_once=at_once)
         return (Event("hosts", how, {"before": before, "after": hosts}),)
+
+    def _gathered(self, plan: Plan, situation: Situation, hop: float) -> Plan:
+        """The plan, or, where comparing takes less than its hops would, all of it on one host.
+
+        Each host keeps what it keeps: the next batch may take its routes again.
+        """
+        spared = (plan.hops - 1) * hop
+        takes = self.work.expected * self.work.per_pair
+        streams = range(len(self._names))
+        fetched = sum(ref.bytes for stream in streams for ref in situation.all(stream))
+        if takes >= spared or fetched > SMALL:
+            return plan
+        host = self.loads.least()
+        why = f"comparing takes {takes:.3f} s, and hops would take {spared:.3f} s"
+        event = Event("gather", why, {"host": host}, spared - takes, "seconds")
+        stay = tuple(event for event in plan.events if event.kind != "route")
+        return replace(plan, routes=(), shares=(Share(host),), events=(*stay, event), predicted={})
 
     @abstractmethod
     def _divide_among(self, hosts: int, *, at_once: bool) -> str:

@@ -24,7 +24,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.load import Weights
 from anabranch.errors import QueryError
 from anabranch.model.query import Query
-from anabranch.routing.adaptive import AdaptiveRouter
+from anabranch.routing.adaptive import HOP, AdaptiveRouter, checked_hop
 from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.paths import Holders, Path, Paths
 from anabranch.routing.reach import reaches
@@ -56,9 +56,13 @@ class Ctr:
     """Length of a segment, like "1 second"; None: a part of the stream's window."""
     optimized: bool = True
     """False: hosts that cover are chosen at random, LD07's unoptimized CTR."""
+    hop: float = HOP
+    """Seconds that a further hop is taken to cost: a batch that one host joins faster than its hops
+    would take is joined by one host. 0: never."""
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
+        checked_hop(self.hop)
         if not isinstance(self.copies, int) or self.copies < 1:
             raise QueryError(f"copies is {self.copies!r}; write a whole number from 1")
 
@@ -117,13 +121,14 @@ class CtrRouter(AdaptiveRouter):
                     )
                 )
                 events.append(self._routed(start, times, path))
-        return Plan(
+        plan = Plan(
             self.hosts,
             routes=tuple(routes),
             keeps=self._keeps(),
             events=tuple(events),
             predicted={"sent_rows": sent, "copied_rows": copied},
         )
+        return self._gathered(plan, situation, self.options.hop)
 
     @property
     def _fair(self) -> float:

@@ -21,7 +21,7 @@ from anabranch.adapt.ring import RingCost, bandwidth, output_gain, ring_lengths,
 from anabranch.errors import QueryError
 from anabranch.kernel.order import steps
 from anabranch.model.query import Query
-from anabranch.routing.adaptive import AdaptiveRouter
+from anabranch.routing.adaptive import HOP, AdaptiveRouter, checked_hop
 from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
@@ -40,9 +40,13 @@ class Psp:
     """What the length of the rings is chosen for: "output" (greatest rate) or "latency"."""
     relocation: str = "passive"
     """When hosts come or go: "passive" (slices move with time), "aggressive" (state moves now)."""
+    hop: float = HOP
+    """Seconds that a further hop is taken to cost: a batch that one host joins faster than its hops
+    would take is joined by one host. 0: never."""
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
+        checked_hop(self.hop)
         for name, value, allowed in (
             ("objective", self.objective, OBJECTIVES),
             ("relocation", self.relocation, ("passive", "aggressive")),
@@ -89,13 +93,14 @@ class PspRouter(AdaptiveRouter):
             }
             for host in range(self.hosts)
         }
-        return Plan(
+        plan = Plan(
             self.hosts,
             routes=routes,
             keeps=keeps,
             events=tuple(events),
             predicted={"sent_rows": self._network(situation, routes, live)},
         )
+        return self._gathered(plan, situation, self.options.hop)
 
     def _choose_rings(self, situation: Situation, densities: Sequence[Density]) -> list[Event]:
         """The lengths of the rings, by the cost model and the heuristic of section 5.4."""

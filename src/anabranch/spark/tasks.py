@@ -155,9 +155,9 @@ class ShareTask:
             shares.setdefault(share.host, []).append(share)
         for batch in batches:
             for host in batch.column(0).to_pylist():
-                if host in shares:
+                if host in shares or host in self.work.plan.keeps:
                     account = Account(self.work, host, 0)
-                    for share in shares[host]:
+                    for share in shares.get(host, ()):
                         yield from account.timed(self._serve(account, share))
                     account.keep()
                     account.merge()
