@@ -4,13 +4,15 @@
 
 Each part is usage over capacity. A simulation knows its capacities; a cluster does not say, so the
 greatest usage that any host has shown stands for them, and a host that takes longer for its work
-than was expected counts as that much slower.
+than was expected counts as that much slower. Where batches overlap, a host's CPU is as busy as the
+work that it has not come to yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from anabranch.errors import QueryError
@@ -58,6 +60,8 @@ class Loads:
     _used: dict[int, Usage] = field(default_factory=dict)
     _greatest: Usage = field(default_factory=Usage)
     _placed: dict[int, float] = field(default_factory=dict)
+    _waiting: Mapping[int, float] = field(default_factory=dict)
+    """Work from batches before, as a part of a batch's time."""
     _pace: dict[int, float] = field(default_factory=dict)
     """CPU that a host has needed for what was expected to take 1."""
 
@@ -84,9 +88,10 @@ class Loads:
         """Count work that has just been given to a host, as a part of its CPU."""
         self._placed[host] = self._placed.get(host, 0.0) + cpu
 
-    def settle(self) -> None:
-        """A new batch begins: all hosts are idle again, and nothing is placed yet."""
+    def settle(self, waiting: Mapping[int, float] | None = None) -> None:
+        """A new batch begins: nothing is placed yet, and hosts are idle but for what waits."""
         self._placed.clear()
+        self._waiting = waiting or {}
         self._used = {host: replace(used, cpu=0.0) for host, used in self._used.items()}
 
     def value(self, host: int) -> float:
@@ -97,18 +102,25 @@ class Loads:
             self.weights.cpu * _ratio(used.cpu, capacity.cpu)
             + self.weights.memory * _ratio(used.memory, capacity.memory)
             + self.weights.bandwidth * _ratio(used.bandwidth, capacity.bandwidth)
-            + self.weights.cpu * self._placed.get(host, 0.0) * self._slowness(host)
+            + self.weights.cpu * self.busy_with(host, 0.0)
         )
 
     def busy_with(self, host: int, cpu: float) -> float:
         """The part of its time that a host needs for what was placed there, and so much more."""
-        return (self._placed.get(host, 0.0) + cpu) * self._slowness(host)
+        placed = (self._placed.get(host, 0.0) + cpu) * self._slowness(host)
+        return placed + self._waiting.get(host, 0.0)
 
     def _slowness(self, host: int) -> float:
         """How long a host takes for its work, of what the hosts take on average."""
+        if host in self.capacities:
+            return self._mean_speed / self.capacities[host].cpu
         if host not in self._pace:
             return 1.0
         return self._pace[host] * len(self._pace) / sum(self._pace.values())
+
+    @cached_property
+    def _mean_speed(self) -> float:
+        return sum(known.cpu for known in self.capacities.values()) / len(self.capacities)
 
     def least(self, among: Iterable[int] | None = None) -> int:
         """The least-loaded host; of equals the first."""

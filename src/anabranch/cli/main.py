@@ -1,6 +1,7 @@
 """The `anabranch` command: reads its arguments, and turns errors into sentences and exit codes.
 
-Exit codes: 0, all went well; 1, the demo disagreed with its reference; 2, the command, the job
+Exit codes: 0, all went well; 1, the demo or a simulated run disagreed with its reference, or a
+claim of a paper could not be looked into; 2, the command, the job
 file or the query is wrong, or the run failed in a way that Anabranch knows; 130, the demo
 was interrupted. A run that is interrupted stops in good order, which is 0.
 """
@@ -25,6 +26,8 @@ examples:
   anabranch demo                         three live feeds, joined and checked, in half a minute
   anabranch explain examples/correlate.toml
   anabranch run examples/correlate.toml
+  anabranch simulate --seeds 200 --faults
+  anabranch experiment ld07-fig11
 """
 
 
@@ -68,6 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_job(explain)
     explain.set_defaults(command=_explain)
 
+    simulate = commands.add_parser("simulate", help="check drawn runs on simulated clusters")
+    simulate.add_argument("--seeds", type=_count, default=200, help="how many runs (200)")
+    simulate.add_argument("--first-seed", type=int, default=0, metavar="K", help="begin with K (0)")
+    simulate.add_argument("--faults", action="store_true", help="crashes, stalls, repeats, drift")
+    simulate.add_argument("--jobs", type=_count, default=None, help="processes (one a core)")
+    simulate.set_defaults(command=_simulate)
+
     measure = commands.add_parser("bench", help="measure against Spark's own joins")
     bench.add_arguments(measure)
     measure.set_defaults(command=bench.run)
@@ -98,6 +108,13 @@ def _batches(text: str) -> int:
     return int(text)
 
 
+def _count(text: str) -> int:
+    """One or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, one or more")
+    return int(text)
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     return demo(arguments.seconds, arguments.seed, arguments.master, Console())
 
@@ -109,6 +126,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     return explain_job(arguments.job, arguments.master)
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from anabranch.cli.simulate import check_seeds
+
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    return check_seeds(seeds, arguments.jobs, Console(), faults=arguments.faults)
 
 
 if __name__ == "__main__":

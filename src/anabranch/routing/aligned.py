@@ -40,6 +40,10 @@ class Atr:
     """Length of a master segment, like "5 seconds"; None: found while running."""
     master: str | None = None
     """The stream to align with; None: elected, again and again, by Eq. 2."""
+    first: str | None = None
+    """The length that the search begins with; None: a part of the first batch."""
+    trial: int = 3
+    """For how many batches a length is tried."""
     margin: float = 0.1
     """By what part another master must be cheaper, to make up for the change."""
     weights: Weights = field(default_factory=Weights)
@@ -64,7 +68,7 @@ class AtrRouter(AdaptiveRouter):
     # -- a batch -----------------------------------------------------------------------------
 
     def route(self, situation: Situation) -> Plan:
-        self.loads.settle()
+        self.loads.settle(self.work.parts(situation.waiting))
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         election = self._latest = self._facts(situation, densities)
         events: list[Event] = []
@@ -97,8 +101,10 @@ class AtrRouter(AdaptiveRouter):
             for refs in situation.new
             if refs
         ]
-        length = self._fixed_length or max(min(spans, default=0) // (4 * self.hosts), 1)
-        return LengthSearch(length)
+        length = self._fixed_length or segment_length(self.options.first)
+        return LengthSearch(
+            length or max(min(spans, default=0) // (4 * self.hosts), 1), batches=self.options.trial
+        )
 
     def _length_in_bounds(self, windows: Sequence[int], situation: Situation) -> int:
         """Not so short that more than a few dozen segments are live, windows and lateness alike."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from anabranch.adapt.events import Event
 from anabranch.adapt.load import Usage
-from anabranch.kernel.order import fan_out
+from anabranch.kernel.order import Step, fan_out, steps
 from anabranch.model.query import Query
 from anabranch.routing.slices import Range, Slices
 from anabranch.state.segment import SegmentRef
@@ -113,6 +113,8 @@ class Situation:
     partners: Mapping[tuple[int, ...], float] = field(default_factory=dict)
     """Measured: for streams in the order of a visit, the rows of the last one that a combination of
     those before it has found."""
+    waiting: Mapping[int, float] = field(default_factory=dict)
+    """Seconds of work that hosts have not come to yet; none where batches do not overlap."""
 
     def all(self, stream: int) -> list[SegmentRef]:
         return [*self.old[stream], *self.new[stream]]
@@ -173,6 +175,17 @@ class Router(Protocol):
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Go on from a snapshot."""
+
+
+def probe_orders(situation: Situation, plan: Plan | None) -> tuple[tuple[Step, ...], ...]:
+    """For each stream, the steps of a share's probe that starts with its new rows."""
+    streams = range(len(situation.query.streams))
+    narrowed = {} if plan is None else plan.narrowed
+    live = [
+        sum(ref.rows for ref in situation.all(stream)) * narrowed.get(stream, 1.0)
+        for stream in streams
+    ]
+    return tuple(steps(situation.query, start, live, situation.selectivities) for start in streams)
 
 
 def frozen(segments: Segments) -> tuple[tuple[SegmentRef, ...], ...]:

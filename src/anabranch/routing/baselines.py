@@ -32,7 +32,7 @@ class UnawareRouter:
         self._slices: list[Slices[int] | None] = [None] * len(query.streams)
 
     def route(self, situation: Situation) -> Plan:
-        self.loads.settle()
+        self.loads.settle(situation.waiting)
         for stream, refs in enumerate(situation.new):
             self._extend(stream, Density(refs))
         pieces: list[dict[int, list[Box]]] = []

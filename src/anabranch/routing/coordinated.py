@@ -83,7 +83,7 @@ class CtrRouter(AdaptiveRouter):
     # -- a batch -----------------------------------------------------------------------------
 
     def route(self, situation: Situation) -> Plan:
-        self.loads.settle()
+        self.loads.settle(self.work.parts(situation.waiting))
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         self._forget(situation, densities)
         chance = None if self.options.optimized else np.random.default_rng(situation.batch)

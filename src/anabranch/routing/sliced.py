@@ -148,8 +148,10 @@ class PspRouter(AdaptiveRouter):
             slices = slices.since(horizon)
         part = max(density.rows / (PIECES * len(ring)), 1.0)
         start = max(slices.last_edge, density.first)
-        while density.between(start, END) > 1.5 * part:
-            edge = density.time_at(density.before(start) + part)
+        # Rows that are in their place stay there: a slice ends among new rows, or behind all.
+        placed = max((ref.last for ref in situation.old[stream]), default=BEGINNING)
+        while density.between(start, END) > part:
+            edge = max(density.time_at(density.before(start) + part), placed + 1)
             if not start < edge <= density.last:
                 break
             head = slices.owners[-1]

@@ -45,6 +45,10 @@ class WorkRate:
         """The same for pairs, and rows to send, that a plan is only considered with."""
         return (pairs * self.per_pair + sent * self.per_sent) / max(self.batch, 1e-3)
 
+    def parts(self, seconds: Mapping[int, float]) -> dict[int, float]:
+        """Seconds of work that wait on hosts, as parts of a batch's time."""
+        return {host: waiting / max(self.batch, 1e-3) for host, waiting in seconds.items()}
+
     def measured(self, measured: Measured) -> None:
         if self.expected > 0 and measured.cpu > 0:
             idle = max(measured.seconds - measured.cpu / measured.places, 0.0)

@@ -12,13 +12,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.adapt.events import Event
-from anabranch.kernel.order import Step, steps
+from anabranch.kernel.order import Step
 from anabranch.kernel.tally import Tally
 from anabranch.model.query import Query
 from anabranch.model.watermark import Seen, advance, expired_before
-from anabranch.report.diffusion import diffusion, measured, partners
+from anabranch.report.diffusion import diffusion, measured
 from anabranch.report.progress import COUNTED
-from anabranch.routing.base import Plan, Router, Situation, frozen
+from anabranch.report.statistics import Statistics
+from anabranch.routing.base import Plan, Router, Situation, frozen, probe_orders
 from anabranch.routing.strategies import router_for, strategy_of
 from anabranch.spark.analysis import Compiled
 from anabranch.spark.changes import Inbox, resized, settled, windows_of, with_windows
@@ -35,12 +36,6 @@ from anabranch.state.store import Store
 
 EVENTS_SHOWN = 20
 """Decisions of the last batch that progress shows; the event log has them all."""
-
-MOST_VISITS = 1000
-"""Orders of visiting streams whose partners are remembered: nine streams have a million."""
-
-_FORGET = 0.8
-"""How much of what was measured of a term's selectivity still counts after another batch."""
 
 
 def wall_clock() -> int:
@@ -122,7 +117,7 @@ class Runtime:
         phases["ingest"] = time.monotonic() - started
         situation = self._situation(batch, ingested)
         plan = self.router.route(situation) if any(situation.new) else None
-        orders = self._orders(situation, plan)
+        orders = probe_orders(situation, plan)
         reports: list[dict[str, Any]] = []
         if self.manifest.batch < 0 or (plan is not None and _may_match(situation)):
             self._describe(batch, "join")
@@ -144,32 +139,21 @@ class Runtime:
         ingested = ingest(self.static, task, self.slots)
         situation = self._situation(0, ingested)
         plan = self.router.route(situation) if _may_match(situation) else Plan(1)
-        return self._join(situation, plan, self._orders(situation, plan))
+        return self._join(situation, plan, probe_orders(situation, plan))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
     def _situation(self, batch: int, ingested: list[Ingested]) -> Situation:
+        known = Statistics.of(self.manifest.policy)
         return Situation(
             self.query,
             batch,
             self.manifest.segments,
             tuple(tuple(count.segments) for count in ingested),
             self.manifest.watermark,
-            {int(p): s for p, s in self.manifest.policy.get("selectivities", {}).items()},
-            {
-                tuple(map(int, visit.split(","))): count
-                for visit, count in self.manifest.policy.get("partners", {}).items()
-            },
+            known.selectivities,
+            known.partners,
         )
-
-    def _orders(self, situation: Situation, plan: Plan | None) -> tuple[tuple[Step, ...], ...]:
-        streams = range(len(self.query.streams))
-        narrowed = {} if plan is None else plan.narrowed
-        live = [
-            sum(ref.rows for ref in situation.all(stream)) * narrowed.get(stream, 1.0)
-            for stream in streams
-        ]
-        return tuple(steps(self.query, start, live, situation.selectivities) for start in streams)
 
     def _merges(self, plan: Plan) -> dict[int, tuple[Merge, ...]]:
         """Small segments to rewrite, in the background of the hosts' joins."""
@@ -239,14 +223,16 @@ class Runtime:
         batch = done.situation.batch
         self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
         self.query = settled(self.query, watermark)
+        learned = Statistics.of(self.manifest.policy).after(
+            tally, done.plan, done.situation, reports
+        )
         policy = {
             "router": self.router.snapshot(),
             "hosts": self.router.hosts,
             "strategy": self.router.name,
             "windows": windows_of(self.query),
-            "partners": self._partners(done),
             "static_read": True,
-            **self._measured(tally),
+            **learned.to_policy(),
             "orders": {
                 stream.name: [
                     self.query.streams[step.stream].name for step in done.orders[position]
@@ -282,27 +268,6 @@ class Runtime:
             "streams": streams,
             "tally": total.to_dict(),
         }
-
-    def _measured(self, tally: Tally) -> dict[str, Any]:
-        """Selectivities, in which older batches count for less and less."""
-        before = self.manifest.policy.get("selectivities", {})
-        fresh = tally.selectivities()
-        merged = {int(p): s for p, s in before.items()}
-        for position, value in fresh.items():
-            known = merged.get(position, value)
-            merged[position] = known * _FORGET + value * (1 - _FORGET)
-        return {"selectivities": merged}
-
-    def _partners(self, done: Done) -> dict[str, float]:
-        """Partners found at each hop, in which older batches count for less and less."""
-        known: dict[str, float] = dict(self.manifest.policy.get("partners", {}))
-        if done.plan is not None and done.reports:
-            for visit, count in partners(done.plan, done.situation, done.reports).items():
-                name = ",".join(map(str, visit))
-                # Taken out and put back: the visit of longest ago is the first.
-                before = known.pop(name, count)
-                known[name] = before * _FORGET + count * (1 - _FORGET)
-        return dict(list(known.items())[-MOST_VISITS:])
 
     # -- what the user asks for while it runs ------------------------------------------------
 

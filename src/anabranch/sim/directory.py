@@ -1,0 +1,165 @@
+"""What the diffusion operator knows of live rows: all of them, and which hosts have which.
+
+It is also what was committed: a host that has lost its memory gets its rows from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.kernel.equality import mix
+from anabranch.model.query import Query
+from anabranch.routing.base import Plan
+from anabranch.routing.reach import reach_of
+from anabranch.sim.tuples import Ints, Tuples
+
+Bools = npt.NDArray[np.bool_]
+
+OldRows = Mapping[int, Mapping[int, tuple[Tuples, Ints]]]
+"""By host and stream, rows with the epochs that brought them."""
+
+
+@dataclass
+class Retiring:
+    """Rows that a host needs no more once an epoch is committed."""
+
+    after: int
+    host: int
+    stream: int
+    ids: Ints
+
+
+class Live:
+    """Live rows of one stream in the order of their arrival, and a row of `held` for each host."""
+
+    def __init__(self, hosts: int) -> None:
+        self.rows = Tuples.none()
+        self.epochs: Ints = np.empty(0, np.int64)
+        self.held: Bools = np.zeros((hosts, 0), np.bool_)
+
+    def add(self, rows: Tuples, epoch: int) -> None:
+        self.rows = Tuples.joined([self.rows, rows])
+        self.epochs = np.concatenate([self.epochs, np.full(len(rows), epoch)])
+        fresh = np.zeros((len(self.held), len(rows)), np.bool_)
+        self.held = np.concatenate([self.held, fresh], axis=1)
+
+    def expire(self, horizon: int) -> None:
+        left = self.rows.times >= horizon
+        if not left.all():
+            self.rows, self.epochs = self.rows.take(left), self.epochs[left]
+            self.held = self.held[:, left]
+
+
+class Directory:
+    """All streams."""
+
+    def __init__(self, query: Query, hosts: int) -> None:
+        self._query, self._hosts = query, hosts
+        self.live = [Live(hosts) for _ in query.streams]
+        self._retiring: list[Retiring] = []
+
+    def expire(self, watermark: int | None) -> None:
+        if watermark is not None:
+            for live, window in zip(self.live, self._query.windows, strict=True):
+                live.expire(watermark - window)
+
+    def forget_places(self) -> None:
+        """No host has anything any more."""
+        self._retiring.clear()
+        for live in self.live:
+            live.held[:] = False
+
+    def needed(self, plan: Plan, epoch: int) -> list[Bools]:
+        """For each stream, which hosts must have which rows to carry a plan out.
+
+        Rows that a host was to drop and still has are its own again.
+        """
+        found = [np.zeros(live.held.shape, np.bool_) for live in self.live]
+        for host, stream, inside in chain(self._kept(plan), self._shared(plan)):
+            found[stream][host] |= inside
+        for stream, owner, inside in self._visited(plan):
+            found[stream][owner[inside], np.flatnonzero(inside)] = True
+        for stream, live in enumerate(self.live):
+            found[stream] &= live.epochs <= epoch
+        self._reclaim(found)
+        return found
+
+    def _reclaim(self, found: Sequence[Bools]) -> None:
+        for retiring in self._retiring:
+            live = self.live[retiring.stream]
+            again = found[retiring.stream][retiring.host] & np.isin(live.rows.ids, retiring.ids)
+            if again.any():
+                live.held[retiring.host] |= again
+                retiring.ids = np.setdiff1d(retiring.ids, live.rows.ids[again])
+
+    def retire(self, epoch: int, needed: Sequence[Bools]) -> None:
+        """Rows that hosts have and need no more go once all epochs before are committed."""
+        for stream, (live, needs) in enumerate(zip(self.live, needed, strict=True)):
+            idle = live.held & ~needs
+            for host in np.flatnonzero(idle.any(axis=1)).tolist():
+                ids = live.rows.ids[idle[host]]
+                self._retiring.append(Retiring(epoch - 1, host, stream, ids))
+            live.held &= needs
+
+    def due(self, first: int | None) -> Iterator[tuple[int, int, Ints]]:
+        """Hosts, streams and ids of rows that may go now; `first` is the first epoch under way."""
+        due = [r for r in self._retiring if first is None or r.after < first]
+        self._retiring = [r for r in self._retiring if not (first is None or r.after < first)]
+        for retired in due:
+            if len(retired.ids):
+                yield retired.host, retired.stream, retired.ids
+
+    def rows_of(self, which: Sequence[Bools]) -> OldRows:
+        """What was kept here for segments to come (LD07, section 3)."""
+        found: dict[int, dict[int, tuple[Tuples, Ints]]] = {}
+        for stream, (live, some) in enumerate(zip(self.live, which, strict=True)):
+            for host in np.flatnonzero(some.any(axis=1)).tolist():
+                rows = live.rows.take(some[host]), live.epochs[some[host]]
+                found.setdefault(host, {})[stream] = rows
+        return found
+
+    def _kept(self, plan: Plan) -> Iterator[tuple[int, int, Bools]]:
+        """Hosts, streams, and the rows that the plan has them keep."""
+        for host, streams in plan.keeps.items():
+            for stream, ranges in streams.items():
+                times = self.live[stream].rows.times
+                for first, last in ranges:
+                    yield host, stream, (times >= first) & (times <= last)
+
+    def _shared(self, plan: Plan) -> Iterator[tuple[int, int, Bools]]:
+        """Hosts, streams, and the rows that their shares are made of."""
+        for share in plan.shares:
+            for box in share.boxes if not share.counts_only else ():
+                reach = reach_of(self._query, box)
+                for stream, live in enumerate(self.live):
+                    inside = np.ones(len(live.rows), np.bool_)
+                    if reach:
+                        first, last = reach[stream]
+                        inside = (live.rows.times >= first) & (live.rows.times <= last)
+                    if share.groups is not None:
+                        inside &= in_groups(live.rows, share.groups)
+                    yield share.host, stream, inside
+
+    def _visited(self, plan: Plan) -> Iterator[tuple[int, Ints, Bools]]:
+        """For every hop, who owns each row of the stream that it visits, and which are in reach."""
+        for route in plan.routes:
+            for hop, (first, last) in zip(route.hops, route.reaches, strict=True):
+                times = self.live[hop.stream].rows.times
+                owners = np.array(hop.slices.owners, np.int64)
+                edges = np.array(hop.slices.edges, np.int64)
+                owner = owners[np.searchsorted(edges, times, "right")]
+                yield hop.stream, owner, (times >= first) & (times <= last)
+
+
+def in_groups(rows: Tuples, groups: tuple[tuple[int, int], ...]) -> Bools:
+    """Which rows belong to some groups of keys."""
+    own = mix(rows.values) >> np.uint64(56)
+    found = np.zeros(len(rows), np.bool_)
+    for first, last in groups:
+        found |= (own >= first) & (own < last)
+    return found

@@ -1,0 +1,172 @@
+"""A run on a simulated cluster, from its sources to its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import simpy
+
+from anabranch.model.query import Query
+from anabranch.routing.strategies import Strategy
+from anabranch.sim.cluster import Cluster
+from anabranch.sim.diffusion import Change, Diffusion, History, Pacing, Waits
+from anabranch.sim.faults import Fault, inflict
+from anabranch.sim.fusion import Fusion
+from anabranch.sim.hardware import Hardware
+from anabranch.sim.network import DIFFUSION, FUSION
+from anabranch.sim.probing import Prober
+from anabranch.sim.tuples import Ints, Tuples
+from anabranch.sim.workload import Workload
+
+LONGEST = 1e6
+"""Seconds after which a run that should end is given up."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a run depends on: the same setup gives the same run, tuple by tuple."""
+
+    query: Query
+    strategy: Strategy
+    hardware: Hardware
+    workload: Workload
+    hosts: int | None = None
+    """Hosts in use at the beginning; None: all."""
+    pacing: Pacing = field(default_factory=Pacing)
+    changes: tuple[Change, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    until: float | None = None
+    """When to stop; None: when all is done."""
+    collect: bool = False
+    """Whether to keep every result, to check them."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    seconds: float
+    results: int
+    """Delivered, whole epochs at a time."""
+    answer: Ints
+    made: np.ndarray
+    """Results that were made in each second."""
+    waited: np.ndarray
+    """By second, how long their rows had waited for them, in sum."""
+    kept: np.ndarray
+    """Rows in all hosts' memories, second by second."""
+    busy: tuple[float, ...]
+    """CPU seconds of each host."""
+    messages: int
+    tuples: int
+    """Tuples that were sent between operators."""
+    finished: bool
+    history: History
+
+    def throughput(self, since: float = 0.0) -> float:
+        """Results made in a second, from a time on."""
+        made = self.made[int(since) :]
+        return float(made.sum() / max(len(made), 1))
+
+    def response(self, since: float = 0.0) -> float:
+        """Mean seconds from the arrival of a row to its results."""
+        made, waited = self.made[int(since) :].sum(), self.waited[int(since) :].sum()
+        return float(waited / made) if made else 0.0
+
+    def state(self, since: float = 0.0) -> float:
+        """Mean number of rows in memory."""
+        kept = self.kept[int(since) :]
+        return float(kept.mean()) if len(kept) else 0.0
+
+
+class Simulation:
+    """The operators of one run, wired up."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.cluster = Cluster.of(setup.hardware, Prober(setup.query, collect=setup.collect))
+        self.env, self.network = self.cluster.env, self.cluster.network
+        self.hosts = self.cluster.hosts
+        self.fusion = Fusion(self.env, self.network)
+        self.diffusion = Diffusion(
+            self.cluster,
+            setup.query,
+            setup.strategy,
+            setup.hosts or len(self.hosts),
+            setup.pacing,
+            setup.changes,
+        )
+        self.network.attach(DIFFUSION, self.diffusion)
+        self.network.attach(FUSION, self.fusion)
+        self.kept: list[int] = []
+
+    def run(self) -> Outcome:
+        env, setup = self.env, self.setup
+        env.process(_feed(env, self.diffusion, setup.workload, setup.pacing.epoch))
+        env.process(self._sample())
+        for fault in setup.faults:
+            env.process(inflict(fault, self.cluster, self.diffusion.history))
+        done = env.process(self._until_finished())
+        env.run(done if setup.until is None else setup.until)
+        return self._outcome()
+
+    def _until_finished(self) -> Waits:
+        while not self.diffusion.finished and self.env.now < LONGEST:
+            yield self.env.timeout(self.setup.pacing.epoch)
+
+    def _sample(self) -> Waits:
+        while True:
+            self.kept.append(sum(host.kept for host in self.hosts))
+            yield self.env.timeout(1.0)
+
+    def _outcome(self) -> Outcome:
+        seconds = int(np.ceil(self.env.now)) or 1
+        made, waited = np.zeros(seconds + 1), np.zeros(seconds + 1)
+        for second, count in self.fusion.made.items():
+            made[second], waited[second] = count, self.fusion.waited[second]
+        return Outcome(
+            self.env.now,
+            self.fusion.results,
+            self.fusion.answer(len(self.setup.query.streams)),
+            made[:seconds],
+            waited[:seconds],
+            np.array(self.kept),
+            tuple(host.busy for host in self.hosts),
+            self.network.messages,
+            self.network.tuples,
+            self.diffusion.finished,
+            self.diffusion.history,
+        )
+
+
+def simulate(setup: Setup) -> Outcome:
+    """Run a setup to its end."""
+    return Simulation(setup).run()
+
+
+def _feed(env: simpy.Environment, diffusion: Diffusion, workload: Workload, epoch: float) -> Waits:
+    """Hand over what has arrived, once an epoch."""
+    streams = workload.streams()
+    last = max((float(s.arrived[-1]) for s in streams if len(s)), default=0.0)
+    for number in range(int(last / epoch) + 1):
+        yield env.timeout(max((number + 1) * epoch - env.now, 0.0))
+        rows = {
+            at: some
+            for at, stream in enumerate(streams)
+            if len(some := _arrived(stream, number * epoch, (number + 1) * epoch))
+        }
+        if rows:
+            diffusion.collect(rows)
+    diffusion.close()
+
+
+def _arrived(stream: Tuples, begin: float, end: float) -> Tuples:
+    first, after = np.searchsorted(stream.arrived, [begin, end])
+    return stream.take(slice(int(first), int(after)))
+
+
+def utilization(outcome: Outcome, hosts: Sequence[int]) -> float:
+    """The part of their time that hosts were at work."""
+    return sum(outcome.busy[host] for host in hosts) / (len(hosts) * outcome.seconds)
