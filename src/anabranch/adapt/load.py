@@ -107,10 +107,10 @@ class Loads:
 
     def busy_with(self, host: int, cpu: float) -> float:
         """The part of its time that a host needs for what was placed there, and so much more."""
-        placed = (self._placed.get(host, 0.0) + cpu) * self._slowness(host)
+        placed = (self._placed.get(host, 0.0) + cpu) * self.slowness(host)
         return placed + self._waiting.get(host, 0.0)
 
-    def _slowness(self, host: int) -> float:
+    def slowness(self, host: int) -> float:
         """How long a host takes for its work, of what the hosts take on average."""
         if host in self.capacities:
             return self._mean_speed / self.capacities[host].cpu

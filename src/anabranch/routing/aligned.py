@@ -178,7 +178,9 @@ class AtrRouter(AdaptiveRouter):
         for (first, last), host in slices.pieces():
             times = (max(first, density.first), min(last, density.last, start + length - 1))
             self._charge(density, fresh, election, reign.master, times, host)
-        for edge in density.cuts(start, length, MOST_SEGMENTS):
+        # Rows that are in their place stay there: a segment ends among new rows, or behind all.
+        begin = max(start, situation.placed(reign.master) + 1 - length)
+        for edge in density.cuts(begin, length, MOST_SEGMENTS):
             host = self.loads.least()
             load = self.loads.value(host)
             times = (edge, edge + length - 1)

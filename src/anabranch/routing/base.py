@@ -21,7 +21,7 @@ from anabranch.adapt.events import Event
 from anabranch.adapt.load import Usage
 from anabranch.kernel.order import Step, fan_out, steps
 from anabranch.model.query import Query
-from anabranch.routing.slices import Range, Slices
+from anabranch.routing.slices import BEGINNING, Range, Slices
 from anabranch.state.segment import SegmentRef
 
 Segments = Sequence[Sequence[SegmentRef]]
@@ -118,6 +118,10 @@ class Situation:
 
     def all(self, stream: int) -> list[SegmentRef]:
         return [*self.old[stream], *self.new[stream]]
+
+    def placed(self, stream: int) -> int:
+        """The last time of a stream's rows that hosts have already."""
+        return max((ref.last for ref in self.old[stream]), default=BEGINNING)
 
     def expected_partners(
         self, visited: Sequence[int], stream: int, rows: Sequence[float]

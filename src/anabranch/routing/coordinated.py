@@ -167,12 +167,13 @@ class CtrRouter(AdaptiveRouter):
         """Segments that new rows fall into; those without holders are new themselves."""
         assert fresh.first is not None
         assert fresh.last is not None
-        length = self._length(situation, stream)
+        length = self._length(situation, stream, density)
         table = self._table[stream]
         if table is None:
             first = fresh.first if density.first is None else density.first
             table = Slices((first,), ((), ()))
-        start = table.last_edge
+        # Rows that are in their place stay there: a segment ends among new rows, or behind all.
+        start = max(table.last_edge, situation.placed(stream) + 1 - length)
         for edge in density.cuts(start, length, MOST_NEW):
             table = table.cut(edge, ())
         self._table[stream] = table
@@ -200,27 +201,32 @@ class CtrRouter(AdaptiveRouter):
                 found.append([segment])
         return found
 
-    def _length(self, situation: Situation, stream: int) -> int:
+    def _length(self, situation: Situation, stream: int, density: Density) -> int:
         if self._fixed is not None:
             return self._fixed
         new = situation.new[stream]
         span = max(ref.last for ref in new) - min(ref.first for ref in new)
         window = situation.query.streams[stream].longest
-        return max(window // MOST_SEGMENTS, span // (PIECES * self.hosts), 1)
+        even = max(window // MOST_SEGMENTS, span // (PIECES * self.hosts), 1)
+        # To send a row to one more host should not take longer than to compare it there.
+        worth = self.work.per_sent / max(self.work.per_pair, 1e-12) / max(density.rate, 1e-12)
+        return max(even, min(round(worth), window))
 
     # -- placing and telling -----------------------------------------------------------------
 
     def _place(self, stream: int, times: Range, rows: float, path: Path) -> tuple[Holders, Event]:
-        """Keep a new segment where there is least, and where its first hop goes anyway."""
-        by_load = sorted(
-            range(self.hosts), key=lambda h: (self._kept.get(h, 0.0), self.loads.value(h), h)
-        )
+        """Keep a new segment where there is least, and where its first hop goes anyway.
+
+        Who is slow keeps less: what a host keeps is what it will be asked for.
+        """
+        burden = {h: self._kept.get(h, 0.0) * self.loads.slowness(h) for h in range(self.hosts)}
+        by_load = sorted(burden, key=lambda h: (burden[h], self.loads.value(h), h))
         first = by_load[0]
-        most = HUB * sum(self._kept.values()) / self.hosts
+        most = HUB * sum(burden.values()) / self.hosts
         near = [
             host
             for host in by_load
-            if host in path.hosts[0] and host != first and self._kept.get(host, 0.0) <= most
+            if host in path.hosts[0] and host != first and burden[host] <= most
         ]
         rest = [host for host in by_load if host != first and host not in near]
         spared = sum(self._kept.values()) / self.hosts - self._kept.get(first, 0.0)
@@ -231,7 +237,7 @@ class CtrRouter(AdaptiveRouter):
         assert table is not None
         self._table[stream] = table.given(_at(table, times[0]), holders)
         what = {"stream": self._names[stream], "from": times[0], "hosts": list(holders)}
-        why = f"host {first} keeps the fewest rows" + (
+        why = f"host {first} keeps the fewest rows for its speed" + (
             f", host {near[0]} is on the way" if near and near[0] in holders else ""
         )
         return holders, Event(

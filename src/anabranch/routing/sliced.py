@@ -146,11 +146,13 @@ class PspRouter(AdaptiveRouter):
             slices, events = self._dealt(stream, density, slices)
         elif horizon is not None:
             slices = slices.since(horizon)
-        part = max(density.rows / (PIECES * len(ring)), 1.0)
+        # Who is slow takes less, as all wait for the slowest.
+        speeds = {host: 1 / self.loads.slowness(host) for host in {*ring, *slices.owners}}
+        each = density.rows / (PIECES * sum(speeds[host] for host in ring))
         start = max(slices.last_edge, density.first)
         # Rows that are in their place stay there: a slice ends among new rows, or behind all.
-        placed = max((ref.last for ref in situation.old[stream]), default=BEGINNING)
-        while density.between(start, END) > part:
+        placed = situation.placed(stream)
+        while density.between(start, END) > (part := max(each * speeds[slices.owners[-1]], 1.0)):
             edge = max(density.time_at(density.before(start) + part), placed + 1)
             if not start < edge <= density.last:
                 break

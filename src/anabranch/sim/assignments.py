@@ -18,7 +18,7 @@ def assignments(
     """A message for each host that takes part, be it only to know that the epoch has come."""
     parts: dict[int, list[Part]] = {}
     for share in epoch.plan.shares:
-        if not share.counts_only:
+        if not share.counts_only and not epoch.quiet:
             parts.setdefault(share.host, []).extend(Part(box, share.groups) for box in share.boxes)
     probes, visited = _probes(epoch)
     fresh: dict[int, dict[int, Tuples]] = {}
@@ -42,7 +42,7 @@ def _probes(epoch: Epoch) -> tuple[dict[int, dict[int, Tuples]], set[int]]:
     visited: set[int] = set()
     for number, route in enumerate(epoch.plan.routes):
         rows = epoch.rows[route.start].within(*route.times)
-        if not len(rows):
+        if not len(rows) or epoch.quiet:
             continue
         for hop, reach in zip(route.hops, route.reaches, strict=True):
             visited.update(hop.hosts(reach))

@@ -74,6 +74,10 @@ class Pacing:
     """Cycles on a ring at once: 1 is plain PSP, more is PSP-I; None: some for each host."""
     backlog: float = 4.0
     """Seconds of work that the least busy host may have waiting before the next epoch is sent."""
+    master_first: bool = True
+    """Whether ATR's probes visit the narrowed master early; LD07 goes by selectivity alone."""
+    preload: float = 0.0
+    """Seconds of event time at the beginning in which windows are filled, and nothing is joined."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,8 @@ class Diffusion:
         """Epochs that are not committed, in their order."""
         self._again: deque[Epoch] = deque()
         """Of these, the ones to be sent again."""
+        self._sent = [0] * len(cluster.hosts)
+        """Tuples that each host was sent."""
         self._moving = 0
         self._ring: tuple[int, ...] | None = None
         self._commits: deque[float] = deque(maxlen=RECENT)
@@ -205,8 +211,7 @@ class Diffusion:
         """Wait until hosts can take more."""
         while True:
             if isinstance(self.router, AtrRouter) or len(self._under_way) < self._pacing.in_flight:
-                hosts = self._hosts[: self.router.hosts]
-                if min(host.waiting for host in hosts) <= self._pacing.backlog:
+                if min(self._waiting().values()) <= self._pacing.backlog:
                     return
                 yield self._env.timeout(self._pacing.epoch / 4)
             else:
@@ -239,7 +244,7 @@ class Diffusion:
             situation,
             self.router,
             plan,
-            probe_orders(situation, plan),
+            probe_orders(situation, plan if self._pacing.master_first else None),
             tuple(
                 steps_along(
                     self._query,
@@ -250,6 +255,8 @@ class Diffusion:
                 for route in plan.routes
             ),
             ring,
+            quiet=max(ref.last for refs in situation.new for ref in refs)
+            < self._pacing.preload * 1e6,
         )
 
     def _timely(self, stream: int, rows: Tuples) -> Tuples:
@@ -277,9 +284,6 @@ class Diffusion:
             else []
             for stream in self._streams
         ]
-        waiting = {
-            host.number: host.waiting for host in self._hosts[: self.router.hosts] if host.waiting
-        }
         return Situation(
             self._query,
             number,
@@ -288,8 +292,15 @@ class Diffusion:
             self._watermark,
             self._statistics.selectivities,
             self._statistics.partners,
-            waiting,
+            {host: seconds for host, seconds in self._waiting().items() if seconds},
         )
+
+    def _waiting(self) -> dict[int, float]:
+        """Seconds of work that hosts have before them, on its way to them included."""
+        return {
+            host.number: host.waiting(self._sent[host.number])
+            for host in self._hosts[: self.router.hosts]
+        }
 
     def _advance(self, situation: Situation, rows: Mapping[int, Tuples]) -> None:
         """Event time goes on, as it does on Spark when a batch is committed."""
@@ -348,7 +359,7 @@ class Diffusion:
         self._check(epoch)
 
     def _needed(self, epoch: Epoch) -> list[Bools]:
-        return self._directory.needed(epoch.plan, epoch.number)
+        return self._directory.needed(epoch.plan, epoch.number, epoch.situation.watermark)
 
     def _moves(self, epoch: Epoch) -> bool:
         return any(some.any() for some in self._missing(epoch, self._needed(epoch)))
@@ -405,6 +416,7 @@ class Diffusion:
         assert order is not None
         for host, message in assignments(epoch, order, self._directory, needed, old):
             epoch.progress.sent[0] += 1
+            self._sent[host] += message.tuples
             self._network.send(DIFFUSION, host, message, message.tuples)
 
     def _send_round(self, epoch: Epoch) -> Waits:
@@ -415,12 +427,13 @@ class Diffusion:
         self._network.send(DIFFUSION, head, Build(order, epoch.rows), epoch.size)
         for number, route in enumerate(epoch.plan.routes):
             rows = epoch.rows[route.start].within(*route.times)
-            if not len(rows):
+            if not len(rows) or epoch.quiet:
                 continue
             while self._cycles >= (self._pacing.units or CYCLES * len(epoch.ring)):
                 yield self._something_new()
             unit = Unit(order, next(self._unit_numbers), number)
             epoch.progress.units.append(unit)
+            self._sent[head] += len(rows)
             self._network.send(DIFFUSION, head, Probe(unit, rows), len(rows))
 
     @property
@@ -499,6 +512,7 @@ class Diffusion:
         self.history.resets += 1
         self._tell(f"host {host} is back: attempt {self._attempt}")
         self._directory.forget_places()
+        self._sent = [known.received for known in self._hosts]  # the rest is lost, or void
         self._moving = 0
         self._ring = None
         for epoch in self._under_way:

@@ -74,7 +74,7 @@ class Directory:
         for live in self.live:
             live.held[:] = False
 
-    def needed(self, plan: Plan, epoch: int) -> list[Bools]:
+    def needed(self, plan: Plan, epoch: int, watermark: int | None) -> list[Bools]:
         """For each stream, which hosts must have which rows to carry a plan out.
 
         Rows that a host was to drop and still has are its own again.
@@ -86,6 +86,8 @@ class Directory:
             found[stream][owner[inside], np.flatnonzero(inside)] = True
         for stream, live in enumerate(self.live):
             found[stream] &= live.epochs <= epoch
+            if watermark is not None:  # rows that expired wait here for epochs before
+                found[stream] &= live.rows.times >= watermark - self._query.windows[stream]
         self._reclaim(found)
         return found
 

@@ -46,6 +46,9 @@ from anabranch.sim.tuples import Combos
 NONE = -1
 """The attempt of a host that has lost its memory: whatever comes waits until it is told which."""
 
+PARTNERS = 1000
+"""Pairs that a tuple is taken to cost a host until it has worked on some."""
+
 Work = Iterator[float]
 """CPU seconds of a host of average speed, one after the other."""
 
@@ -91,7 +94,9 @@ class JoinHost:
         self._passages: dict[tuple[Order, int, int], Passages] = {}
         self._queued = 0
         """Tuples that wait to be worked on."""
-        self._per_tuple = 0.0
+        self.received = 0
+        """Tuples that have come from the diffusion operator."""
+        self._per_tuple = self.costs.receive + PARTNERS * self.costs.pair
         self._idle: simpy.Event | None = None
         self._up = True
         self.ring = RingPart(self)
@@ -111,6 +116,8 @@ class JoinHost:
 
     def _take(self, message: Any) -> None:
         self._queued += _tuples(message)
+        if isinstance(message, Assignment | Probe):
+            self.received += _tuples(message)
         if not isinstance(message, Passage):
             self._inbox.append(message)
             return
@@ -136,10 +143,9 @@ class JoinHost:
     def up(self) -> bool:
         return self._up
 
-    @property
-    def waiting(self) -> float:
-        """Seconds of work that wait here, as far as the tuples in the queue tell."""
-        return self._queued * self._per_tuple
+    def waiting(self, sent: int = 0) -> float:
+        """Seconds of work that wait here, as far as tuples tell; `sent` are those sent so far."""
+        return (self._queued + max(sent - self.received, 0)) * self._per_tuple
 
     @property
     def kept(self) -> int:
@@ -215,7 +221,7 @@ class JoinHost:
         tuples = _tuples(message)
         if tuples:
             each = (self.busy - begin) / tuples
-            self._per_tuple += 0.1 * (each - self._per_tuple) if self._per_tuple else each
+            self._per_tuple += 0.1 * (each - self._per_tuple)
 
     def _handle(self, message: Any) -> Work:
         kinds: dict[type, Callable[[Any], Work]] = {

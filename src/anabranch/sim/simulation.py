@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import simpy
 
 from anabranch.model.query import Query
 from anabranch.routing.strategies import Strategy
@@ -20,7 +19,7 @@ from anabranch.sim.probing import Prober
 from anabranch.sim.tuples import Ints, Tuples
 from anabranch.sim.workload import Workload
 
-LONGEST = 1e6
+LONGEST = 5e3
 """Seconds after which a run that should end is given up."""
 
 
@@ -37,6 +36,8 @@ class Setup:
     pacing: Pacing = field(default_factory=Pacing)
     changes: tuple[Change, ...] = ()
     faults: tuple[Fault, ...] = ()
+    ahead: float = 0.0
+    """Seconds of rows that wait at the beginning already: a backlog."""
     until: float | None = None
     """When to stop; None: when all is done."""
     collect: bool = False
@@ -104,13 +105,32 @@ class Simulation:
 
     def run(self) -> Outcome:
         env, setup = self.env, self.setup
-        env.process(_feed(env, self.diffusion, setup.workload, setup.pacing.epoch))
+        env.process(self._feed())
         env.process(self._sample())
         for fault in setup.faults:
             env.process(inflict(fault, self.cluster, self.diffusion.history))
         done = env.process(self._until_finished())
         env.run(done if setup.until is None else setup.until)
         return self._outcome()
+
+    def _feed(self) -> Waits:
+        """Hand over what has arrived, once an epoch."""
+        epoch, ahead = self.setup.pacing.epoch, self.setup.ahead
+        streams = self.setup.workload.streams()
+        last = max((float(s.arrived[-1]) for s in streams if len(s)), default=0.0)
+        for number in range(int(last / epoch) + 1):
+            begin, end = number * epoch, (number + 1) * epoch
+            if end - ahead > self.env.now:
+                yield self.env.timeout(end - ahead - self.env.now)
+            rows = {
+                at: replace(some, arrived=np.maximum(some.arrived - ahead, 0.0))
+                for at, stream in enumerate(streams)
+                if len(some := _arrived(stream, begin, end))
+            }
+            if rows:
+                self.diffusion.collect(rows)
+        self.diffusion.close()
+        yield self.env.timeout(0.0)
 
     def _until_finished(self) -> Waits:
         while not self.diffusion.finished and self.env.now < LONGEST:
@@ -144,22 +164,6 @@ class Simulation:
 def simulate(setup: Setup) -> Outcome:
     """Run a setup to its end."""
     return Simulation(setup).run()
-
-
-def _feed(env: simpy.Environment, diffusion: Diffusion, workload: Workload, epoch: float) -> Waits:
-    """Hand over what has arrived, once an epoch."""
-    streams = workload.streams()
-    last = max((float(s.arrived[-1]) for s in streams if len(s)), default=0.0)
-    for number in range(int(last / epoch) + 1):
-        yield env.timeout(max((number + 1) * epoch - env.now, 0.0))
-        rows = {
-            at: some
-            for at, stream in enumerate(streams)
-            if len(some := _arrived(stream, number * epoch, (number + 1) * epoch))
-        }
-        if rows:
-            diffusion.collect(rows)
-    diffusion.close()
 
 
 def _arrived(stream: Tuples, begin: float, end: float) -> Tuples:
