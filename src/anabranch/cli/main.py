@@ -78,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--jobs", type=_count, default=None, help="processes (one a core)")
     simulate.set_defaults(command=_simulate)
 
+    experiment = commands.add_parser("experiment", help="make the papers' figures again")
+    experiment.add_argument("key", metavar="KEY", help="all, ld07, psp09, beyond, or one figure")
+    experiment.add_argument("--quick", action="store_true", help="one seed, and fewer points")
+    experiment.add_argument("--out", type=Path, default=Path("report"), help="folder (report)")
+    experiment.set_defaults(command=_experiment)
+
     measure = commands.add_parser("bench", help="measure against Spark's own joins")
     bench.add_arguments(measure)
     measure.set_defaults(command=bench.run)
@@ -133,6 +139,17 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     return check_seeds(seeds, arguments.jobs, Console(), faults=arguments.faults)
+
+
+def _experiment(arguments: argparse.Namespace) -> int:
+    try:
+        from anabranch.experiments import main as experiments
+    except ModuleNotFoundError as error:
+        raise AnabranchError(
+            f"experiments need {error.name}: pip install 'anabranch[sim]'"
+        ) from None
+    out: Path = arguments.out
+    return experiments.run(arguments.key, out, out / "cache", Console(), quick=arguments.quick)
 
 
 if __name__ == "__main__":

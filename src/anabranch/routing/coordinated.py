@@ -42,6 +42,10 @@ HUB = 1.2
 AT_EASE = 0.5
 """The load up to which a host may have more to do than others: evening that out gains nothing."""
 
+PLACEMENTS = ("spread", "cover")
+WARM = 5
+"""Hosts of a segment while few are placed: LD07 found these enough to reach all hosts soon."""
+
 Segment = tuple[Range, Holders]
 """Times of a stream, and the hosts that keep its rows."""
 
@@ -59,12 +63,18 @@ class Ctr:
     hop: float = HOP
     """Seconds that a further hop is taken to cost: a batch that one host joins faster than its hops
     would take is joined by one host. 0: never."""
+    placement: str = "spread"
+    """Where new segments are kept: "spread" (by load), or "cover" (where their first hop goes, as
+    LD07 has it: less is sent, and work may collapse onto few hosts)."""
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
         checked_hop(self.hop)
         if not isinstance(self.copies, int) or self.copies < 1:
             raise QueryError(f"copies is {self.copies!r}; write a whole number from 1")
+        if self.placement not in PLACEMENTS:
+            allowed = " and ".join(PLACEMENTS)
+            raise QueryError(f"placement is {self.placement!r}; there are {allowed}")
 
 
 class CtrRouter(AdaptiveRouter):
@@ -231,6 +241,10 @@ class CtrRouter(AdaptiveRouter):
         rest = [host for host in by_load if host != first and host not in near]
         spared = sum(self._kept.values()) / self.hosts - self._kept.get(first, 0.0)
         holders = tuple([first, *near, *rest][: min(self.options.copies, self.hosts)])
+        if self.options.placement == "cover" and len(path.hosts[0]) >= min(WARM, self.hosts):
+            holders = tuple(sorted(path.hosts[0]))
+        elif self.options.placement == "cover":  # warm-up: few tuples are placed yet
+            holders = tuple(by_load[: min(WARM, self.hosts)])
         for host in holders:
             self._kept[host] = self._kept.get(host, 0.0) + rows
         table = self._table[stream]

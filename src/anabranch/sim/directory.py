@@ -6,7 +6,6 @@ It is also what was committed: a host that has lost its memory gets its rows fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -24,14 +23,7 @@ OldRows = Mapping[int, Mapping[int, tuple[Tuples, Ints]]]
 """By host and stream, rows with the epochs that brought them."""
 
 
-@dataclass
-class Retiring:
-    """Rows that a host needs no more once an epoch is committed."""
-
-    after: int
-    host: int
-    stream: int
-    ids: Ints
+NOT_RETIRING = -1
 
 
 class Live:
@@ -41,18 +33,22 @@ class Live:
         self.rows = Tuples.none()
         self.epochs: Ints = np.empty(0, np.int64)
         self.held: Bools = np.zeros((hosts, 0), np.bool_)
+        self.retiring = np.zeros((hosts, 0), np.int32)
+        """The epoch after which a host may drop a row that it needs no more."""
 
     def add(self, rows: Tuples, epoch: int) -> None:
         self.rows = Tuples.joined([self.rows, rows])
         self.epochs = np.concatenate([self.epochs, np.full(len(rows), epoch)])
         fresh = np.zeros((len(self.held), len(rows)), np.bool_)
         self.held = np.concatenate([self.held, fresh], axis=1)
+        staying = np.full(fresh.shape, NOT_RETIRING, np.int32)
+        self.retiring = np.concatenate([self.retiring, staying], axis=1)
 
     def expire(self, horizon: int) -> None:
         left = self.rows.times >= horizon
         if not left.all():
             self.rows, self.epochs = self.rows.take(left), self.epochs[left]
-            self.held = self.held[:, left]
+            self.held, self.retiring = self.held[:, left], self.retiring[:, left]
 
 
 class Directory:
@@ -61,7 +57,6 @@ class Directory:
     def __init__(self, query: Query, hosts: int) -> None:
         self._query, self._hosts = query, hosts
         self.live = [Live(hosts) for _ in query.streams]
-        self._retiring: list[Retiring] = []
 
     def expire(self, watermark: int | None) -> None:
         if watermark is not None:
@@ -70,9 +65,9 @@ class Directory:
 
     def forget_places(self) -> None:
         """No host has anything any more."""
-        self._retiring.clear()
         for live in self.live:
             live.held[:] = False
+            live.retiring[:] = NOT_RETIRING
 
     def needed(self, plan: Plan, epoch: int, watermark: int | None) -> list[Bools]:
         """For each stream, which hosts must have which rows to carry a plan out.
@@ -88,33 +83,26 @@ class Directory:
             found[stream] &= live.epochs <= epoch
             if watermark is not None:  # rows that expired wait here for epochs before
                 found[stream] &= live.rows.times >= watermark - self._query.windows[stream]
-        self._reclaim(found)
+            again = found[stream] & (live.retiring != NOT_RETIRING)
+            live.held |= again
+            live.retiring[again] = NOT_RETIRING
         return found
-
-    def _reclaim(self, found: Sequence[Bools]) -> None:
-        for retiring in self._retiring:
-            live = self.live[retiring.stream]
-            again = found[retiring.stream][retiring.host] & np.isin(live.rows.ids, retiring.ids)
-            if again.any():
-                live.held[retiring.host] |= again
-                retiring.ids = np.setdiff1d(retiring.ids, live.rows.ids[again])
 
     def retire(self, epoch: int, needed: Sequence[Bools]) -> None:
         """Rows that hosts have and need no more go once all epochs before are committed."""
-        for stream, (live, needs) in enumerate(zip(self.live, needed, strict=True)):
-            idle = live.held & ~needs
-            for host in np.flatnonzero(idle.any(axis=1)).tolist():
-                ids = live.rows.ids[idle[host]]
-                self._retiring.append(Retiring(epoch - 1, host, stream, ids))
+        for live, needs in zip(self.live, needed, strict=True):
+            live.retiring[live.held & ~needs] = epoch - 1
             live.held &= needs
 
     def due(self, first: int | None) -> Iterator[tuple[int, int, Ints]]:
         """Hosts, streams and ids of rows that may go now; `first` is the first epoch under way."""
-        due = [r for r in self._retiring if first is None or r.after < first]
-        self._retiring = [r for r in self._retiring if not (first is None or r.after < first)]
-        for retired in due:
-            if len(retired.ids):
-                yield retired.host, retired.stream, retired.ids
+        for stream, live in enumerate(self.live):
+            going = live.retiring != NOT_RETIRING
+            if first is not None:
+                going &= live.retiring < first
+            for host in np.flatnonzero(going.any(axis=1)).tolist():
+                yield host, stream, live.rows.ids[going[host]]
+            live.retiring[going] = NOT_RETIRING
 
     def rows_of(self, which: Sequence[Bools]) -> OldRows:
         """What was kept here for segments to come (LD07, section 3)."""

@@ -46,6 +46,8 @@ from anabranch.sim.tuples import Combos
 NONE = -1
 """The attempt of a host that has lost its memory: whatever comes waits until it is told which."""
 
+RESULTS_AT_ONCE = 2000
+"""Results in one message, where they are counted only."""
 PARTNERS = 1000
 """Pairs that a tuple is taken to cost a host until it has worked on some."""
 
@@ -284,7 +286,7 @@ class JoinHost:
                 found = self._met(order.epoch, start, step, combos, inside, None, doing)
                 yield self.clocked(doing, found.compared * self.costs.pair)
                 if at + 1 == len(order.steps[start]):
-                    yield self.deliver(order, found, doing)
+                    yield from self.deliver(order, found, doing)
                 else:
                     assert found.combos is not None
                     combos = found.combos
@@ -310,7 +312,7 @@ class JoinHost:
         found = self.visit(order.epoch, start, step, combos, visits[hop], doing)
         yield self.clocked(doing, found.compared * self.costs.pair)
         if hop + 1 == len(visits):
-            yield self.deliver(order, found, doing)
+            yield from self.deliver(order, found, doing)
             return 0
         assert found.combos is not None
         if not found.count:
@@ -358,16 +360,18 @@ class JoinHost:
             rows = visit.owned_by(self.number, rows)
         return self.prober.extend(combos, step, rows, doing.tally)
 
-    def deliver(self, order: Order, found: Found, doing: Doing) -> float:
-        """Send results to the fusion operator; the CPU seconds that it takes."""
-        if not found.count:
-            return 0.0
-        doing.results += 1
-        doing.tally.results += found.count
+    def deliver(self, order: Order, found: Found, doing: Doing) -> Work:
+        """Send results to the fusion operator, some at a time where there are very many."""
         ids = None if found.combos is None else found.combos.ids
-        results = Results(order, found.count, found.arrivals, ids)
-        self.network.send(self.number, FUSION, results, found.count)
-        return self.clocked(doing, found.count * self.costs.result)
+        left = found.count
+        doing.tally.results += found.count
+        while left:
+            count = left if ids is not None else min(left, RESULTS_AT_ONCE)
+            yield self.clocked(doing, count * self.costs.result)
+            doing.results += 1
+            arrivals = found.arrivals * count / found.count
+            self.network.send(self.number, FUSION, Results(order, count, arrivals, ids), count)
+            left -= count
 
     def _done(self, order: Order, stage: int, messages: int, spawned: int, doing: Doing) -> None:
         done = Done(order, stage, messages, spawned, doing.results, doing.report())

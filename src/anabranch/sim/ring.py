@@ -144,7 +144,7 @@ class RingPart:
         found = host.visit(unit.order.epoch, unit.start, step, combos, visits[hop], doing)
         yield host.clocked(doing, found.compared * host.costs.pair)
         if hop + 1 == len(visits):
-            yield host.deliver(unit.order, found, doing)
+            yield from host.deliver(unit.order, found, doing)
         elif found.count:
             assert found.combos is not None
             self._made.setdefault((unit.number, hop + 1), []).append(found.combos)

@@ -1,0 +1,316 @@
+"""PSP09's figures: response time and state of PSP, ATR and CTR (section 8 of the paper).
+
+Equal hosts on a gigabit network, tuples as they come. The paper gives no time for a comparison; it
+is chosen so that four hosts are half busy with the heaviest of its joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+
+from anabranch.experiments.figure import Chart, Claim, Experiment, Measured, Point
+from anabranch.routing.aligned import Atr
+from anabranch.routing.coordinated import Ctr
+from anabranch.routing.sliced import Psp
+from anabranch.routing.strategies import Strategy
+from anabranch.sim.diffusion import Change, Pacing
+from anabranch.sim.hardware import Costs, Hardware, Machine
+from anabranch.sim.queries import chain
+from anabranch.sim.simulation import Setup
+from anabranch.sim.workload import Jump, Profile, Steady, Workload
+
+WINDOW, RATE = 10.0, 50.0
+FILLED = 12.0
+"""Seconds of tuples that fill the windows at the beginning."""
+SECONDS, SINCE = 5.0, 1.0
+COSTS = Costs(send=1e-6, receive=1e-6, pair=1e-7, result=0.0, tuple_bytes=20)
+"""PSP09 assumes that the network is sufficient (5.1): tuples are small."""
+
+Metrics = Mapping[str, Measured]
+
+
+def hardware(hosts: int) -> Hardware:
+    """Equal hosts, half a millisecond apart."""
+    return Hardware((Machine(),) * hosts, COSTS, (1000.0, 1000.0), (5e-4, 5e-4))
+
+
+def setup(  # noqa: PLR0913 - a set-up is what it is
+    seed: int,
+    *,
+    strategy: Strategy,
+    hosts: int,
+    selectivity: float = 0.1,
+    seconds: float = SECONDS,
+    profile: Profile | None = None,
+    changes: tuple[Change, ...] = (),
+    most: int = 0,
+) -> Setup:
+    """The paper's 3-way join for one run."""
+    profiles = (profile or Steady(RATE),) * 3
+    return Setup(
+        chain([WINDOW] * 3, selectivity),
+        strategy,
+        hardware(most or hosts),
+        Workload(profiles, FILLED + seconds, seed),
+        hosts,
+        Pacing(epoch=0.1, most=1, in_flight=64, preload=FILLED, master_first=False),
+        changes,
+        ahead=FILLED,
+        until=seconds,
+    )
+
+
+def _told(line: list[tuple[float, float]]) -> str:
+    return ", ".join(f"{value:,.3g} ({x:g})" for x, value in line)
+
+
+def _check(
+    metric: str, series: str, test: Callable[[list[float]], bool]
+) -> Callable[[Metrics], tuple[bool, str]]:
+    def check(found: Metrics) -> tuple[bool, str]:
+        line = sorted(found[metric].line(series))
+        return test([value for _, value in line]), _told(line)
+
+    return check
+
+
+def _level(values: list[float]) -> bool:
+    return max(values) <= 1.2 * min(values)
+
+
+def _ordered(metric: str, names: tuple[str, ...]) -> Callable[[Metrics], tuple[bool, str]]:
+    """Whether each series lies above the one before, on average."""
+
+    def check(found: Metrics) -> tuple[bool, str]:
+        shared = set.intersection(
+            *({x for name, x in found[metric].values if name == wanted} for wanted in names)
+        )
+        means = [sum(found[metric].mean(name, x) for x in shared) / len(shared) for name in names]
+        told = ", ".join(f"{name}: {mean:,.3g}" for name, mean in zip(names, means, strict=True))
+        return all(a < b for a, b in pairwise(means)), told
+
+    return check
+
+
+_NODES = (4.0, 8.0, 12.0, 16.0, 19.0)
+_SIGMAS = (0.05, 0.1, 0.5)
+_BY_SIGMA = tuple(f"selectivity {sigma:g}" for sigma in _SIGMAS)
+
+
+def _turns(values: list[float]) -> bool:
+    """It falls first, and rises in the end."""
+    return min(values) < values[0] and values[-1] > min(values)
+
+
+RINGS = Experiment(
+    "psp09-fig8ab",
+    tuple(
+        Point(
+            name,
+            nodes,
+            partial(setup, strategy=Psp(hop=0), hosts=int(nodes), selectivity=sigma),
+            SINCE,
+        )
+        for name, sigma in zip(_BY_SIGMA, _SIGMAS, strict=True)
+        for nodes in _NODES
+    ),
+    (
+        Chart(
+            "psp09-fig8a",
+            "PSP, response time",
+            "nodes",
+            "mean response time (s)",
+            "response",
+            (
+                Claim("a higher selectivity takes longer", _ordered("response", _BY_SIGMA)),
+                Claim(
+                    "at 0.5, more nodes help at first, and too many make it slower",
+                    _check("response", _BY_SIGMA[2], _turns),
+                ),
+            ),
+        ),
+        Chart(
+            "psp09-fig8b",
+            "PSP, state size",
+            "nodes",
+            "tuples in memory",
+            "state",
+            tuple(
+                Claim(
+                    f"memory is the same however many nodes there are ({name})",
+                    _check("state", name, _level),
+                )
+                for name in _BY_SIGMA
+            ),
+        ),
+    ),
+    "Three streams of 50 tuples/s, windows of 10 s",
+    lambda point: point.x in (4.0, 8.0, 19.0),
+)
+
+_LENGTHS = (10, 30, 50)
+_BY_LENGTH = tuple(f"segments of {length} s" for length in _LENGTHS)
+SEGMENTS = Experiment(
+    "psp09-fig8cd",
+    tuple(
+        Point(
+            name,
+            nodes,
+            partial(
+                setup, strategy=Atr(segment=f"{length} seconds"), hosts=int(nodes), seconds=15.0
+            ),
+            5.0,
+        )
+        for name, length in zip(_BY_LENGTH, _LENGTHS, strict=True)
+        for nodes in _NODES
+    ),
+    (
+        Chart(
+            "psp09-fig8c",
+            "ATR, response time",
+            "nodes",
+            "mean response time (s)",
+            "response",
+            tuple(
+                Claim(
+                    f"more nodes do not make it faster ({name})",
+                    _check("response", name, lambda values: values[-1] > 0.9 * values[0]),
+                )
+                for name in _BY_LENGTH
+            ),
+        ),
+        Chart(
+            "psp09-fig8d",
+            "ATR, state size",
+            "nodes",
+            "tuples in memory",
+            "state",
+            (
+                Claim(
+                    "state grows with the number of nodes",
+                    _check("state", _BY_LENGTH[0], lambda values: values[-1] > 1.1 * values[0]),
+                    "A host drops a slave's tuples when they leave the reach of its segments, so "
+                    "at any time there are copies for (W + T) / T segments, whatever the number of "
+                    "hosts: Eq. 2 does not contain it either. State grows with nodes only where "
+                    "hosts keep what no segment of theirs reaches any more.",
+                ),
+            ),
+        ),
+    ),
+    "Selectivity 0.1",
+    lambda point: point.x in (4.0, 19.0),
+)
+
+_COPIES = (2, 4, 6, 9)
+_BY_COPIES = tuple(f"{copies} copies" for copies in _COPIES)
+COPIES = Experiment(
+    "psp09-fig8ef",
+    tuple(
+        Point(name, nodes, partial(setup, strategy=Ctr(copies, hop=0), hosts=int(nodes)), SINCE)
+        for name, copies in zip(_BY_COPIES, _COPIES, strict=True)
+        for nodes in _NODES
+        if nodes >= 2 * copies
+    ),
+    (
+        Chart(
+            "psp09-fig8e",
+            "CTR, response time",
+            "nodes",
+            "mean response time (s)",
+            "response",
+            (
+                Claim(
+                    "more nodes make it faster",
+                    _check("response", _BY_COPIES[0], lambda values: values[-1] < values[0]),
+                    "Hosts are hardly busy here, so what a further host spares in comparing is "
+                    "less than what a further message costs; CTR uses as few hosts as it can.",
+                ),
+                Claim(
+                    "more copies make it slower",
+                    _ordered("response", ("2 copies", "9 copies")),
+                    "More copies make covers smaller, so less is sent; and a host that would get "
+                    "more than its part of the work is relieved by others that hold the segment, "
+                    "of which there are more. In PSP09 the hosts of the smallest cover do it all.",
+                ),
+            ),
+        ),
+        Chart(
+            "psp09-fig8f",
+            "CTR, state size",
+            "nodes",
+            "tuples in memory",
+            "state",
+            (
+                Claim(
+                    "state is about the same however many nodes there are",
+                    _check("state", _BY_COPIES[0], _level),
+                ),
+                Claim("state grows with the copies", _ordered("state", _BY_COPIES)),
+            ),
+        ),
+    ),
+    "Selectivity 0.1",
+    lambda point: (
+        point.x in (4.0, 8.0, 19.0)
+        and point.series in ("2 copies", "9 copies", "4 copies", "6 copies")
+    ),
+)
+
+_FASTER = Jump(RATE, 2 * RATE, FILLED + 4.0)
+ADAPTING = Experiment(
+    "psp09-fig8gh",
+    (
+        Point(
+            "with adaptation",
+            0.0,
+            partial(
+                setup,
+                strategy=Psp(hop=0),
+                hosts=3,
+                most=12,
+                selectivity=0.5,
+                seconds=12.0,
+                profile=_FASTER,
+                changes=(Change(5.0, "rescale", 12, at_once=True),),
+            ),
+            6.0,
+        ),
+        Point(
+            "without adaptation",
+            0.0,
+            partial(
+                setup,
+                strategy=Psp(hop=0),
+                hosts=3,
+                selectivity=0.5,
+                seconds=12.0,
+                profile=_FASTER,
+            ),
+            6.0,
+        ),
+    ),
+    tuple(
+        Chart(
+            key,
+            f"PSP {name}: 50, then 100 tuples/s from the fourth second on",
+            "time (s)",
+            "mean response time (s)",
+            "response",
+            (
+                Claim(
+                    "with adaptation the response time stays low when rates double",
+                    _ordered("response", ("with adaptation", "without adaptation")),
+                ),
+            )
+            if key.endswith("g")
+            else (),
+            over_time=True,
+        )
+        for key, name in (("psp09-fig8g", "with adaptation"), ("psp09-fig8h", "without adaptation"))
+    ),
+    "Selectivity 0.5; adapting is to go from 3 to 12 nodes a second after the change",
+)
+
+EXPERIMENTS = (RINGS, SEGMENTS, COPIES, ADAPTING)

@@ -1,0 +1,166 @@
+"""Measuring points: in parallel, and not again what has been measured already."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anabranch.adapt
+import anabranch.routing
+import anabranch.sim
+from anabranch.experiments.figure import Experiment, Measured, Point
+from anabranch.routing.base import Plan, Router, Situation
+from anabranch.sim.simulation import Setup, Simulation
+
+METRICS = ("throughput", "rows", "response", "state", "traffic", "balance", "routing")
+
+Numbers = dict[str, Any]
+
+
+@dataclass
+class Timed:
+    """A router with a watch: what its decisions take, per row."""
+
+    router: Router
+    seconds: float = 0.0
+    rows: int = 0
+
+    def route(self, situation: Situation) -> Plan:
+        begin = time.perf_counter()
+        plan = self._route(situation)
+        self.seconds += time.perf_counter() - begin
+        self.rows += sum(ref.rows for refs in situation.new for ref in refs)
+        return plan
+
+    def __post_init__(self) -> None:
+        self._route = self.router.route
+
+
+def measure(setup: Setup, since: float) -> Numbers:
+    """Run a setup; its numbers from a time on."""
+    simulation = Simulation(setup)
+    timed = Timed(simulation.diffusion.router)
+    simulation.diffusion.router.route = timed.route  # type: ignore[method-assign]
+    outcome = simulation.run()
+    seconds = max(outcome.seconds, 1e-9)
+    busy = np.array(outcome.busy)
+    quiet = setup.pacing.preload * 1e6
+    filled = sum(int((t.times < quiet).sum()) for rows in outcome.history.taken for t in rows)
+    return {
+        "throughput": outcome.throughput(since),
+        "rows": max(outcome.history.processed - filled, 0) / seconds,
+        "response": outcome.response(since),
+        "state": outcome.state(since),
+        "traffic": outcome.tuples / seconds,
+        "balance": float(busy.mean() / busy.max()) if busy.max() else 1.0,
+        "routing": timed.seconds / max(timed.rows, 1) * 1e6,
+        "series": {
+            "made": outcome.made.tolist(),
+            "response": [
+                float(w / m) if m else None
+                for w, m in zip(outcome.waited, outcome.made, strict=True)
+            ],
+        },
+    }
+
+
+class Cache:
+    """Numbers by what they are of: the setup, and the code that they were made with."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._code = _code()
+
+    def path(self, setup: Setup, since: float) -> Path:
+        text = f"{self._code} {since} {setup!r}"
+        return self._directory / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+    def get(self, path: Path) -> Numbers | None:
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def put(self, path: Path, numbers: Numbers) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(numbers))
+
+
+def measure_all(
+    experiments: Sequence[Experiment],
+    seeds: Sequence[int],
+    cache: Cache,
+    advance: Callable[[int, int], None],
+    *,
+    quick: bool,
+) -> dict[tuple[str, str, float, int], Numbers]:
+    """Numbers by experiment, series, x and seed. `advance` hears how many are done, of how many."""
+    wanted = [
+        (experiment, point, seed)
+        for experiment in experiments
+        for point in experiment.points
+        if not quick or experiment.quick(point)
+        for seed in seeds
+    ]
+    found: dict[tuple[str, str, float, int], Numbers] = {}
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as pool:
+        under_way = {}
+        for experiment, point, seed in wanted:
+            name = (experiment.key, point.series, point.x, seed)
+            setup = point.setup(seed)
+            path = cache.path(setup, point.since)
+            known = cache.get(path)
+            if known is not None:
+                found[name] = known
+            else:
+                under_way[pool.submit(measure, setup, point.since)] = name, path
+        advance(len(found), len(wanted))
+        for future in as_completed(under_way):
+            name, path = under_way[future]
+            found[name] = future.result()
+            cache.put(path, found[name])
+            advance(len(found), len(wanted))
+    return found
+
+
+def by_metric(
+    experiment: Experiment, found: dict[tuple[str, str, float, int], Numbers]
+) -> dict[str, Measured]:
+    """The numbers of one experiment, metric by metric."""
+    return {
+        metric: Measured(
+            {
+                (point.series, point.x): values
+                for point in experiment.points
+                if (values := list(_values(experiment, point, metric, found)))
+            }
+        )
+        for metric in METRICS
+    }
+
+
+def _values(
+    experiment: Experiment,
+    point: Point,
+    metric: str,
+    found: dict[tuple[str, str, float, int], Numbers],
+) -> Iterator[float]:
+    for (key, series, x, _), numbers in sorted(found.items()):
+        if (key, series, x) == (experiment.key, point.series, point.x):
+            yield numbers[metric]
+
+
+def _code() -> str:
+    """A name for the code that numbers depend on."""
+    digest = hashlib.sha256()
+    for package in (anabranch.sim, anabranch.routing, anabranch.adapt):
+        for source in sorted(Path(next(iter(package.__path__))).glob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
