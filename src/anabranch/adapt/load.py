@@ -110,6 +110,11 @@ class Loads:
         placed = (self._placed.get(host, 0.0) + cpu) * self.slowness(host)
         return placed + self._waiting.get(host, 0.0)
 
+    @property
+    def mean_waiting(self) -> float:
+        """Work from batches before, of the average host."""
+        return sum(self._waiting.values()) / self.hosts
+
     def slowness(self, host: int) -> float:
         """How long a host takes for its work, of what the hosts take on average."""
         if host in self.capacities:

@@ -77,7 +77,7 @@ def setup(  # noqa: PLR0913 - a set-up is what it is
         chosen,
         ld07(hosts, seed),
         Workload(profiles, ahead, seed),
-        pacing=Pacing(epoch, 1, in_flight=16, preload=window + 10, master_first=False),
+        pacing=Pacing(epoch, 1, in_flight=16, preload=window + 10),
         ahead=ahead,
         until=SECONDS,
     )

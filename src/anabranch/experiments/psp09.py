@@ -55,7 +55,7 @@ def setup(  # noqa: PLR0913 - a set-up is what it is
         hardware(most or hosts),
         Workload(profiles, FILLED + seconds, seed),
         hosts,
-        Pacing(epoch=0.1, most=1, in_flight=64, preload=FILLED, master_first=False),
+        Pacing(epoch=0.1, most=1, in_flight=64, preload=FILLED),
         changes,
         ahead=FILLED,
         until=seconds,

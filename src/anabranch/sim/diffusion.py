@@ -74,8 +74,6 @@ class Pacing:
     """Cycles on a ring at once: 1 is plain PSP, more is PSP-I; None: some for each host."""
     backlog: float = 4.0
     """Seconds of work that the least busy host may have waiting before the next epoch is sent."""
-    master_first: bool = True
-    """Whether ATR's probes visit the narrowed master early; LD07 goes by selectivity alone."""
     preload: float = 0.0
     """Seconds of event time at the beginning in which windows are filled, and nothing is joined."""
 
@@ -244,7 +242,7 @@ class Diffusion:
             situation,
             self.router,
             plan,
-            probe_orders(situation, plan if self._pacing.master_first else None),
+            probe_orders(situation, plan),
             tuple(
                 steps_along(
                     self._query,

@@ -70,6 +70,11 @@ class Passages:
     def attempt(self) -> int:
         return self.key[0].attempt
 
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The oldest first, and of one epoch what is nearest to its results."""
+        return self.key[0].epoch, -self.key[2]
+
 
 class JoinHost:
     """One host of the cluster."""
@@ -178,25 +183,31 @@ class JoinHost:
             self._idle.succeed()
 
     def _next(self) -> Any | None:
-        """The first message that can be dealt with; passages of one hop are dealt with together.
+        """What to deal with next: passages of the oldest epoch, then whatever came first.
 
-        A passage may overtake what the diffusion operator has sent, on another link: it waits until
-        the rows of its epoch are here. This is the synchronization that LD07 leaves out.
+        Passages of one hop are dealt with together. A passage may overtake what the diffusion
+        operator has sent, on another link: it waits until the rows of its epoch are here. This is
+        the synchronization that LD07 leaves out.
         """
-        for at, waiting in enumerate(self._inbox):
+        first: Any | None = None
+        oldest: Passages | None = None
+        void = []
+        for waiting in self._inbox:
             attempt = _attempt(waiting)
-            ready = attempt == self.attempt
+            if attempt < self.attempt:
+                void.append(waiting)
+            elif attempt == self.attempt and isinstance(waiting, Passages):
+                if waiting.epoch <= self._epoch and (oldest is None or waiting.rank < oldest.rank):
+                    oldest = waiting
+            elif attempt == self.attempt and first is None:
+                first = waiting
+        chosen = oldest if oldest is not None else first
+        for waiting in (*void, *([chosen] if chosen is not None else [])):
+            self._inbox.remove(waiting)
+            self._queued -= _tuples(waiting)
             if isinstance(waiting, Passages):
-                ready = ready and waiting.epoch <= self._epoch
-            if ready or attempt < self.attempt:
-                del self._inbox[at]
-                if isinstance(waiting, Passages):
-                    del self._passages[waiting.key]
-                self._queued -= _tuples(waiting)
-                if ready:
-                    return waiting
-                return self._next()
-        return None
+                del self._passages[waiting.key]
+        return chosen
 
     # -- work --------------------------------------------------------------------------------
 

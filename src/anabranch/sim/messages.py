@@ -94,7 +94,7 @@ class Part:
         return reach_of(query, self.box)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """From the diffusion operator to a host: rows to keep, and rows to probe with."""
 
@@ -109,7 +109,7 @@ class Assignment:
     tuples: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Passage:
     """From host to host: combinations on their next hop (CTR)."""
 
@@ -119,7 +119,7 @@ class Passage:
     combos: Combos
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Done:
     """From a host to the diffusion operator: messages are dealt with, and so many came of them."""
 
@@ -135,7 +135,7 @@ class Done:
         return self.order.attempt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """From a host to the fusion operator."""
 
@@ -145,7 +145,7 @@ class Results:
     ids: Ints | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Commit:
     """To the fusion operator: the epoch is done, and consists of so many messages."""
 
@@ -153,28 +153,28 @@ class Commit:
     results: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Committed:
     """From the fusion operator: the epoch's results are delivered, and will not be again."""
 
     epoch: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reset:
     """To all: what was under way is void, and memory is rebuilt from what was committed."""
 
     attempt: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Back:
     """From a host that has crashed and returned, with nothing in its memory."""
 
     host: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Send:
     """To a host: hand these rows to another one (a slice moves)."""
 
@@ -184,7 +184,7 @@ class Send:
     target: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moved:
     """From host to host, or from what was committed: rows that move."""
 
@@ -194,14 +194,14 @@ class Moved:
     epochs: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arrived:
     """To the diffusion operator: rows that were moved are in their place."""
 
     attempt: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drop:
     """To a host: rows that nothing under way needs here any more."""
 
@@ -210,7 +210,7 @@ class Drop:
     ids: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Build:
     """Along the ring: rows on the way to the host whose slice they fall into (PSP)."""
 
@@ -239,7 +239,7 @@ class Unit:
         return self.order.along[self.route]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Probe:
     """Along the ring: rows that purge, and look for partners in every slice."""
 
@@ -247,7 +247,7 @@ class Probe:
     rows: Tuples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Train:
     """Along the ring: intermediate results, each for one round, and the END tuple in front.
 
@@ -263,7 +263,7 @@ class Train:
     reports: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ended:
     """From the head of a ring: the last END tuple has come back."""
 
