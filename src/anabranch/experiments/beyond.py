@@ -27,8 +27,10 @@ def _no_copies(found: Mapping[str, Measured]) -> tuple[bool, str]:
 
 
 def _does_not_collapse(found: Mapping[str, Measured]) -> tuple[bool, str]:
-    balance = sorted(found["balance"].line(ld07.CTR))
-    return balance[-1][1] > 0.3, ", ".join(f"{value:.2f} ({x:g} hosts)" for x, value in balance)
+    balance = [place for place in sorted(found["balance"].line(ld07.CTR)) if place[0] <= 100]
+    return min(value for _, value in balance) > 0.3, ", ".join(
+        f"{value:.2f} ({x:g} hosts)" for x, value in balance
+    )
 
 
 def _together() -> Experiment:
@@ -60,7 +62,7 @@ def _together() -> Experiment:
 
 SCALE = Experiment(
     "beyond-scale",
-    ld07._points((ld07.ATR, ld07.CTR), (2.0, 10.0, 100.0, 300.0, 1000.0), "hosts"),  # noqa: SLF001
+    ld07.points((ld07.ATR, ld07.CTR), (2.0, 10.0, 100.0, 300.0, 1000.0), "hosts", seconds=10.0),
     (
         Chart(
             "beyond-scale",
@@ -70,8 +72,8 @@ SCALE = Experiment(
             "throughput",
             (
                 Claim(
-                    "CTR does not collapse onto few hosts: the mean host is at least 0.3 as busy "
-                    "as the busiest",
+                    "CTR does not collapse onto few hosts: of up to 100, the mean one is at least "
+                    "0.3 as busy as the busiest",
                     _does_not_collapse,
                     "A 3-way join of 38 tuples/s has work for some dozens of hosts, not for 1,000: "
                     "a window of CTR's is never in more pieces than are worth a message.",

@@ -58,7 +58,7 @@ def _over_time(
     chart: Chart, over_time: Mapping[str, Sequence[Sequence[float | None]]], axes: Axes
 ) -> None:
     for series, runs in over_time.items():
-        if chart.metric == "response" and series not in chart.title.replace("PSP ", ""):
+        if chart.only not in (None, series):
             continue
         seconds = min(len(run) for run in runs)
         values = np.array([[np.nan if v is None else v for v in run[:seconds]] for run in runs])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from anabranch.sim.simulation import Setup
 
 Metric = str
-"""throughput, rows, response, state, traffic, balance, routing: see `running.measure`."""
+"""throughput, response, state, traffic, balance, routing: see `running.measure`."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Chart:
     over_time: bool = False
     """Whether the x axis is the time of a single run."""
     log: bool = False
+    only: str | None = None
+    """The one series that is drawn; None: all."""
 
 
 @dataclass(frozen=True)

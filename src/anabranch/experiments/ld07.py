@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from anabranch.sim.queries import clique
 from anabranch.sim.simulation import Setup
 from anabranch.sim.workload import Bursty, Profile, Steady, Workload
 
-SECONDS, SINCE = 60.0, 15.0
+SECONDS, SINCE = 40.0, 10.0
 LENGTH = "10 seconds"
 """Of ATR's segments: where the search begins, and where it stays in the unoptimized ATR."""
 
@@ -62,6 +63,7 @@ def setup(  # noqa: PLR0913 - a set-up is what it is
     hosts: int = 30,
     burst: float | None = None,
     length: float | None = None,
+    seconds: float = SECONDS,
 ) -> Setup:
     """The paper's set-up for one run."""
     drawn = np.random.default_rng([seed, 11]).uniform(5, 20, streams)
@@ -79,18 +81,24 @@ def setup(  # noqa: PLR0913 - a set-up is what it is
         Workload(profiles, ahead, seed),
         pacing=Pacing(epoch, 1, in_flight=16, preload=window + 10),
         ahead=ahead,
-        until=SECONDS,
+        until=seconds,
     )
 
 
-def _points(
+def points(
     names: tuple[str, ...], xs: tuple[float, ...], argument: str, **fixed: Any
 ) -> tuple[Point, ...]:
+    """Points for each name and x, where x is the value of an argument of `setup`."""
+
     def varied(name: str, x: float) -> Any:
         arguments: dict[str, Any] = {argument: x if argument in _REAL else int(x), **fixed}
         return partial(setup, name=name, **arguments)
 
-    return tuple(Point(name, x, varied(name, x), SINCE) for name in names for x in xs)
+    return tuple(
+        Point(name, x, varied(name, x), fixed.get("seconds", SECONDS) / 4)
+        for name in names
+        for x in xs
+    )
 
 
 _REAL = ("window", "selectivity", "burst", "length")
@@ -101,7 +109,9 @@ def _better(one: str, other: str, xs: tuple[float, ...], metric: str = "throughp
         pairs = [
             (found[metric].mean(one, x), found[metric].mean(other, x)) for x in _known(found, xs)
         ]
-        return all(a > b for a, b in pairs), ", ".join(f"{a:,.1f} and {b:,.1f}" for a, b in pairs)
+        return bool(pairs) and all(a > b for a, b in pairs), ", ".join(
+            f"{a:,.1f} and {b:,.1f}" for a, b in pairs
+        )
 
     places = ", ".join(f"{x:g}" for x in xs)
     return Claim(f"{one} does better than {other} at {places}", check)
@@ -122,7 +132,7 @@ def _grows(name: str, metric: str = "throughput") -> Claim:
         line = sorted(found[metric].line(name))
         values = [value for _, value in line]
         told = ", ".join(f"{value:,.0f} ({x:g})" for x, value in line)
-        return values[-1] > 1.5 * values[0], told
+        return all(a < b for a, b in pairwise(values)), told
 
     return Claim(f"{name} gains from every further host", check)
 
@@ -143,7 +153,7 @@ _SENDING = (
     "A finding against it, under the paper's own prices. An intermediate result costs 1 ms to send "
     "and 1 ms to receive, for every host of the next hop, and a probing of a whole window 10 ms: "
     "with windows in five pieces CTR spends as much on sending as on joining (see ld07-fig12), "
-    "while ATR pays 2 ms for each further host of a slave tuple, however many results that gives. "
+    "while ATR pays 1 ms for each further host of a slave tuple, however many results that gives. "
     "With sending ten times cheaper, windows of 50 s and one seed, ATR makes 10,800 results/s and "
     "CTR 7,000; with windows of 10 s CTR is ahead, 3,000 to 1,200. What is left is balance: CTR "
     "can give a segment's work to the two hosts that hold it, ATR to any host."
@@ -231,7 +241,7 @@ def _less_traffic(one: str, other: str) -> Claim:
     """Bandwidth for the same work: tuples sent per result."""
 
     def check(found: Metrics) -> tuple[bool, str]:
-        xs = sorted({x for name, x in found["traffic"].values if name == one})[1:]
+        xs = sorted({x for name, x in found["traffic"].values if name == one})
         pairs = [
             tuple(
                 found["traffic"].mean(name, x) / max(found["throughput"].mean(name, x), 1e-9)
@@ -240,7 +250,7 @@ def _less_traffic(one: str, other: str) -> Claim:
             for x in xs
         ]
         told = ", ".join(f"{a:.2f} and {b:.2f}" for a, b in pairs)
-        return sum(a for a, _ in pairs) < sum(
+        return all(a < b for a, b in pairs) or sum(a for a, _ in pairs) < 0.9 * sum(
             b for _, b in pairs
         ), f"tuples sent per result: {told}"
 
@@ -251,8 +261,8 @@ _HOSTS = (5.0, 10.0, 20.0, 30.0, 50.0)
 FIGURE_11 = Experiment(
     "ld07-fig11",
     (
-        *_points((ATR, ATR_FIXED, CTR, CTR_RANDOM), _HOSTS, "hosts", streams=4),
-        *_points((CENTRAL,), _HOSTS, "hosts", streams=4),
+        *points((ATR, ATR_FIXED, CTR, CTR_RANDOM), _HOSTS, "hosts", streams=4),
+        *points((CENTRAL,), _HOSTS, "hosts", streams=4),
     ),
     (
         Chart(
@@ -287,7 +297,7 @@ _STREAMS = (2.0, 3.0, 4.0, 5.0, 6.0)
 """All of the paper's, though six streams give next to nothing."""
 FIGURE_13 = Experiment(
     "ld07-fig13",
-    _points((ATR, CTR), _STREAMS, "streams", window=20.0),
+    points((ATR, CTR), _STREAMS, "streams", window=20.0),
     (
         Chart(
             "ld07-fig13",
@@ -310,7 +320,7 @@ FIGURE_13 = Experiment(
 _WINDOWS = (10.0, 20.0, 30.0, 40.0, 50.0)
 FIGURE_14 = Experiment(
     "ld07-fig14",
-    _points((ATR, CTR), _WINDOWS, "window"),
+    points((ATR, CTR), _WINDOWS, "window"),
     (
         Chart(
             "ld07-fig14",
@@ -331,7 +341,7 @@ FIGURE_14 = Experiment(
 _SELECTIVITIES = (0.2, 0.4, 0.6, 0.8, 1.0)
 FIGURE_15 = Experiment(
     "ld07-fig15",
-    _points((ATR, CTR), _SELECTIVITIES, "selectivity"),
+    points((ATR, CTR), _SELECTIVITIES, "selectivity"),
     (
         Chart(
             "ld07-fig15",
@@ -352,7 +362,7 @@ FIGURE_15 = Experiment(
 _BURSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FIGURE_16 = Experiment(
     "ld07-fig16",
-    _points((ATR, CTR), _BURSTS, "burst"),
+    points((ATR, CTR), _BURSTS, "burst"),
     (
         Chart(
             "ld07-fig16",

@@ -15,14 +15,11 @@ from typing import Any
 
 import numpy as np
 
-import anabranch.adapt
-import anabranch.routing
-import anabranch.sim
 from anabranch.experiments.figure import Experiment, Measured, Point
 from anabranch.routing.base import Plan, Router, Situation
 from anabranch.sim.simulation import Setup, Simulation
 
-METRICS = ("throughput", "rows", "response", "state", "traffic", "balance", "routing")
+METRICS = ("throughput", "response", "state", "traffic", "balance", "routing")
 
 Numbers = dict[str, Any]
 
@@ -52,16 +49,12 @@ def measure(setup: Setup, since: float) -> Numbers:
     timed = Timed(simulation.diffusion.router)
     simulation.diffusion.router.route = timed.route  # type: ignore[method-assign]
     outcome = simulation.run()
-    seconds = max(outcome.seconds, 1e-9)
     busy = np.array(outcome.busy)
-    quiet = setup.pacing.preload * 1e6
-    filled = sum(int((t.times < quiet).sum()) for rows in outcome.history.taken for t in rows)
     return {
         "throughput": outcome.throughput(since),
-        "rows": max(outcome.history.processed - filled, 0) / seconds,
         "response": outcome.response(since),
         "state": outcome.state(since),
-        "traffic": outcome.tuples / seconds,
+        "traffic": outcome.traffic(since),
         "balance": float(busy.mean() / busy.max()) if busy.max() else 1.0,
         "routing": timed.seconds / max(timed.rows, 1) * 1e6,
         "series": {
@@ -160,7 +153,7 @@ def _values(
 def _code() -> str:
     """A name for the code that numbers depend on."""
     digest = hashlib.sha256()
-    for package in (anabranch.sim, anabranch.routing, anabranch.adapt):
-        for source in sorted(Path(next(iter(package.__path__))).glob("*.py")):
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        if "experiments" not in source.parts or source.name == Path(__file__).name:
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -48,6 +48,11 @@ class Atr:
     """By what part another master must be cheaper, to make up for the change."""
     weights: Weights = field(default_factory=Weights)
 
+    def __post_init__(self) -> None:
+        segment_length(self.first)
+        if isinstance(self.trial, bool) or not isinstance(self.trial, int) or self.trial < 1:
+            raise QueryError(f"trial is {self.trial!r}; write a whole number from 1")
+
 
 class AtrRouter(AdaptiveRouter):
     """Aligned routing over a number of hosts, adapting its master and its segment length."""
@@ -175,11 +180,11 @@ class AtrRouter(AdaptiveRouter):
         slices, events, length = reign.slices, [], election.length
         fresh = [Density(refs) for refs in situation.new]
         start = max(slices.last_edge, reign.since)
-        for (first, last), host in slices.pieces():
-            times = (max(first, density.first), min(last, density.last, start + length - 1))
-            self._charge(density, fresh, election, reign.master, times, host)
         # Rows that are in their place stay there: a segment ends among new rows, or behind all.
         begin = max(start, situation.placed(reign.master) + 1 - length)
+        for (first, last), host in slices.pieces():
+            times = (max(first, density.first), min(last, density.last, begin + length - 1))
+            self._charge(density, fresh, election, reign.master, times, host)
         for edge in density.cuts(begin, length, MOST_SEGMENTS):
             host = self.loads.least()
             load = self.loads.value(host)

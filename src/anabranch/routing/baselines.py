@@ -31,6 +31,9 @@ class UnawareRouter:
         self.loads = Loads(hosts)
         self._slices: list[Slices[int] | None] = [None] * len(query.streams)
 
+    def __repr__(self) -> str:
+        return f"UnawareRouter({self.hosts}, {self._segment})"
+
     def route(self, situation: Situation) -> Plan:
         self.loads.settle(situation.waiting)
         for stream, refs in enumerate(situation.new):

@@ -71,6 +71,7 @@ class PspRouter(AdaptiveRouter):
     # -- a batch -----------------------------------------------------------------------------
 
     def route(self, situation: Situation) -> Plan:
+        self.loads.settle(self.work.parts(situation.waiting))
         densities = [Density(situation.all(s)) for s in range(len(self._names))]
         live = [density.rows for density in densities]
         events: list[Event] = []
@@ -171,9 +172,10 @@ class PspRouter(AdaptiveRouter):
         assert density.first is not None
         ring = self._rings[stream]
         count = PIECES * len(ring)
+        speeds = [1 / self.loads.slowness(ring[piece % len(ring)]) for piece in range(count)]
         edges: list[int] = []
         for piece in range(1, count):
-            edge = density.time_at(density.rows * piece / count)
+            edge = density.time_at(density.rows * sum(speeds[:piece]) / sum(speeds))
             if edge > (edges[-1] if edges else density.first):
                 edges.append(edge)
         owners = tuple(ring[piece % len(ring)] for piece in range(len(edges) + 1))

@@ -42,6 +42,7 @@ from anabranch.sim.messages import (
     Ended,
     Moved,
     Probe,
+    Purge,
     Reset,
     Send,
     Unit,
@@ -135,6 +136,7 @@ class Diffusion:
         """Epochs that are not committed, in their order."""
         self._again: deque[Epoch] = deque()
         """Of these, the ones to be sent again."""
+        self._lives = [0] * len(cluster.hosts)
         self._sent = [0] * len(cluster.hosts)
         """Tuples that each host was sent."""
         self._moving = 0
@@ -149,6 +151,9 @@ class Diffusion:
         router = router_for(self._query, strategy, hosts)
         if isinstance(router, AdaptiveRouter):
             router.loads.capacities = self._hardware.capacities()
+            costs = self._hardware.costs  # known here, and learned on Spark
+            router.work.per_pair = costs.pair or router.work.per_pair
+            router.work.per_sent = (costs.send + costs.receive) or router.work.per_sent
         return router
 
     # -- rows in -----------------------------------------------------------------------------
@@ -227,6 +232,9 @@ class Diffusion:
         number = next(self._numbers)
         situation = self._situation(number, rows)
         plan = self.router.route(situation)
+        pairs = 0.0
+        if isinstance(self.router, AdaptiveRouter):  # epochs overlap: each has its own account
+            pairs, self.router.work.expected = self.router.work.expected, 0.0
         self.history.plans.append(plan)
         self.history.events += plan.events
         for stream, some in rows.items():
@@ -253,6 +261,7 @@ class Diffusion:
                 for route in plan.routes
             ),
             ring,
+            pairs=pairs,
             quiet=max(ref.last for refs in situation.new for ref in refs)
             < self._pacing.preload * 1e6,
         )
@@ -345,7 +354,7 @@ class Diffusion:
         self._ring = epoch.ring
         needed = self._needed(epoch)
         old = self._directory.rows_of(self._missing(epoch, needed)) if by_shares else {}
-        self._directory.retire(epoch.number, needed)
+        self._directory.retire(epoch.number, needed, epoch.situation.watermark)
         for live, needs in zip(self._directory.live, needed, strict=True):
             live.held |= needs
         epoch.progress.order = epoch.order(self._attempt, self._safe())
@@ -380,6 +389,8 @@ class Diffusion:
 
     def _move(self, missing: Sequence[Bools]) -> Waits:
         """Rows go from a host that has them to those that need them; the join waits."""
+        while self._moving:  # rows that are still to be dropped must not be dropped afterwards
+            yield self._something_new()
         for stream, (live, some) in enumerate(zip(self._directory.live, missing, strict=True)):
             for host in np.flatnonzero(some.any(axis=1)).tolist():
                 lacking = np.flatnonzero(some[host])
@@ -406,16 +417,22 @@ class Diffusion:
     def _drop_retired(self) -> None:
         first = self._under_way[0].number if self._under_way else None
         for host, stream, ids in self._directory.due(first):
+            self._moving += 1
             self._network.send(DIFFUSION, host, Drop(self._attempt, stream, ids))
 
     def _assign(self, epoch: Epoch, needed: Sequence[Bools], old: OldRows) -> None:
         """One message to each host that takes part."""
         order = epoch.progress.order
         assert order is not None
+        left_out = {host.number for host in self._hosts if host.kept}
         for host, message in assignments(epoch, order, self._directory, needed, old):
+            left_out.discard(host)
             epoch.progress.sent[0] += 1
             self._sent[host] += message.tuples
             self._network.send(DIFFUSION, host, message, message.tuples)
+        if order.safe is not None:
+            for host in sorted(left_out):
+                self._network.send(DIFFUSION, host, Purge(self._attempt, order.safe))
 
     def _send_round(self, epoch: Epoch) -> Waits:
         """To the head of the ring: build tuples, then the probe tuples of stream after stream."""
@@ -425,7 +442,9 @@ class Diffusion:
         self._network.send(DIFFUSION, head, Build(order, epoch.rows), epoch.size)
         for number, route in enumerate(epoch.plan.routes):
             rows = epoch.rows[route.start].within(*route.times)
-            if not len(rows) or epoch.quiet:
+            if epoch.quiet:  # one cycle with nothing but END, behind the build tuples
+                rows = rows.take(slice(0, 0))
+            if (not len(rows) and not epoch.quiet) or (epoch.quiet and epoch.progress.units):
                 continue
             while self._cycles >= (self._pacing.units or CYCLES * len(epoch.ring)):
                 yield self._something_new()
@@ -442,12 +461,13 @@ class Diffusion:
 
     def receive(self, source: int, message: Any) -> None:
         if isinstance(message, Back):
+            self._lives[message.host] = message.life
             self._recover(message.host)
         elif isinstance(message, Committed):
             self._committed(message.epoch)
         elif isinstance(message, Arrived):
             self._moving -= message.attempt == self._attempt
-        elif message.report_attempt == self._attempt:
+        elif message.attempt == self._attempt:
             self._noted(message)
         self._notify()
 
@@ -485,9 +505,10 @@ class Diffusion:
             if epoch in self._again:
                 self._again.remove(epoch)
             self.history.processed += epoch.size
-            self._learn(epoch)
-        self._directory.expire(self._safe())
+            if not epoch.quiet:
+                self._learn(epoch)
         self._drop_retired()
+        self._directory.expire(self._safe())
 
     def _learn(self, epoch: Epoch) -> None:
         """What an epoch has shown, as a batch on Spark shows it."""
@@ -501,6 +522,8 @@ class Diffusion:
             tally.add(report)
         self._statistics = self._statistics.after(tally, epoch.plan, epoch.situation, reports)
         if epoch.router is self.router:
+            if isinstance(self.router, AdaptiveRouter):
+                self.router.work.expected = epoch.pairs
             shown = measured(reports, seconds, epoch.size, self.router.hosts)
             self.history.events += self.router.learn(shown)
 
@@ -510,13 +533,13 @@ class Diffusion:
         self.history.resets += 1
         self._tell(f"host {host} is back: attempt {self._attempt}")
         self._directory.forget_places()
-        self._sent = [known.received for known in self._hosts]  # the rest is lost, or void
+        self._sent = [0] * len(self._hosts)
         self._moving = 0
         self._ring = None
         for epoch in self._under_way:
             epoch.progress = Progress()
         self._again = deque(epoch for epoch in self._under_way if not epoch.committed)
-        reset = Reset(self._attempt)
+        reset = Reset(self._attempt, tuple(self._lives))
         for target in (FUSION, *range(len(self._hosts))):
             self._network.send(DIFFUSION, target, reset)
         self._settle()

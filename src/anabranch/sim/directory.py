@@ -77,7 +77,7 @@ class Directory:
         found = [np.zeros(live.held.shape, np.bool_) for live in self.live]
         for host, stream, inside in chain(self._kept(plan), self._shared(plan)):
             found[stream][host] |= inside
-        for stream, owner, inside in self._visited(plan):
+        for stream, owner, inside in self._visited(plan, epoch):
             found[stream][owner[inside], np.flatnonzero(inside)] = True
         for stream, live in enumerate(self.live):
             found[stream] &= live.epochs <= epoch
@@ -88,11 +88,17 @@ class Directory:
             live.retiring[again] = NOT_RETIRING
         return found
 
-    def retire(self, epoch: int, needed: Sequence[Bools]) -> None:
-        """Rows that hosts have and need no more go once all epochs before are committed."""
-        for live, needs in zip(self.live, needed, strict=True):
-            live.retiring[live.held & ~needs] = epoch - 1
-            live.held &= needs
+    def retire(self, epoch: int, needed: Sequence[Bools], watermark: int | None) -> None:
+        """Rows that hosts have and need no more go once all epochs before are committed.
+
+        Rows that have expired go by themselves.
+        """
+        for live, needs, window in zip(self.live, needed, self._query.windows, strict=True):
+            idle = live.held & ~needs
+            if watermark is not None:
+                idle &= live.rows.times >= watermark - window
+            live.retiring[idle] = epoch - 1
+            live.held &= ~idle
 
     def due(self, first: int | None) -> Iterator[tuple[int, int, Ints]]:
         """Hosts, streams and ids of rows that may go now; `first` is the first epoch under way."""
@@ -135,15 +141,18 @@ class Directory:
                         inside &= in_groups(live.rows, share.groups)
                     yield share.host, stream, inside
 
-    def _visited(self, plan: Plan) -> Iterator[tuple[int, Ints, Bools]]:
+    def _visited(self, plan: Plan, epoch: int) -> Iterator[tuple[int, Ints, Bools]]:
         """For every hop, who owns each row of the stream that it visits, and which are in reach."""
         for route in plan.routes:
             for hop, (first, last) in zip(route.hops, route.reaches, strict=True):
-                times = self.live[hop.stream].rows.times
+                live = self.live[hop.stream]
+                times = live.rows.times
+                # Of two new rows, the one of the later stream finds the other.
+                seen = (live.epochs < epoch) | (hop.stream < route.start)
                 owners = np.array(hop.slices.owners, np.int64)
                 edges = np.array(hop.slices.edges, np.int64)
                 owner = owners[np.searchsorted(edges, times, "right")]
-                yield hop.stream, owner, (times >= first) & (times <= last)
+                yield hop.stream, owner, seen & (times >= first) & (times <= last)
 
 
 def in_groups(rows: Tuples, groups: tuple[tuple[int, int], ...]) -> Bools:

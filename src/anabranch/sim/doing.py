@@ -1,4 +1,4 @@
-"""What a host does for one message, counted as the join tasks on Spark count it."""
+"""The account of a host's work."""
 
 from __future__ import annotations
 

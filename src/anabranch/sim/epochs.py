@@ -56,6 +56,8 @@ class Epoch:
     along: tuple[tuple[Step, ...], ...]
     ring: tuple[int, ...]
     """The hosts that it goes round, if it does."""
+    pairs: float = 0.0
+    """Pairs that its router expects to be compared."""
     quiet: bool = False
     """Whether its rows are only kept, and look for nobody: windows are filled in this way."""
     progress: Progress = field(default_factory=Progress)

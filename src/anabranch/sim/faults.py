@@ -21,7 +21,7 @@ class Fault:
     host: int
     other: int = DIFFUSION
     seconds: float = 1.0
-    """How long a host is down or a link stalls; for a drift, how far the clock is out."""
+    """How long a host is down or a link stalls; for a drift, what the clock shows of a second."""
 
     def __str__(self) -> str:
         where = f"host {self.host}"
@@ -41,12 +41,12 @@ def inflict(fault: Fault, cluster: Cluster, history: History) -> Waits:
             host.crash()
             yield env.timeout(fault.seconds)
             host.come_back()
-            network.send(fault.host, DIFFUSION, Back(fault.host))
+            network.send(fault.host, DIFFUSION, Back(fault.host, host.life))
     elif fault.kind == "stall":
         network.link(fault.other, fault.host).stall(fault.seconds)
     elif fault.kind == "repeat":
         network.link(fault.other, fault.host).reconnect()
     elif fault.kind == "drift":
-        host.slow_clock = max(1.0 + fault.seconds, 0.1)
+        host.clock_rate = fault.seconds
     else:
         raise AssertionError(f"there is no fault {fault.kind!r}")

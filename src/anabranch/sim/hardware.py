@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,8 +96,3 @@ def even(hosts: int, costs: Costs | None = None) -> Hardware:
 def free(hosts: int) -> Hardware:
     """Hardware that takes no time at all."""
     return Hardware((Machine(),) * hosts, FREE, (1e12, 1e12), (0.0, 0.0))
-
-
-def of_speeds(mips: Sequence[float], costs: Costs) -> Hardware:
-    """Hosts of given speeds."""
-    return Hardware(tuple(Machine(speed) for speed in mips), costs)

@@ -32,6 +32,7 @@ from anabranch.sim.messages import (
     Part,
     Passage,
     Probe,
+    Purge,
     Reset,
     Results,
     Send,
@@ -94,8 +95,10 @@ class JoinHost:
         self.attempt = 0
         self.busy = 0.0
         """CPU seconds so far."""
-        self.slow_clock = 1.0
+        self.clock_rate = 1.0
         """What its clock shows of a second: it times its own work with it."""
+        self.life = 0
+        """How often it has crashed."""
         self._epoch = -1
         self._inbox: deque[Any] = deque()
         self._passages: dict[tuple[Order, int, int], Passages] = {}
@@ -116,15 +119,16 @@ class JoinHost:
         if not self._up:
             return
         if isinstance(message, Reset):
-            self._reset(message.attempt)
+            if message.lives[self.number] == self.life:
+                self._reset(message.attempt)
             return
+        if source == DIFFUSION and _attempt(message) >= self.attempt:
+            self.received += _tuples(message)
         self._take(message)
         self._wake()
 
     def _take(self, message: Any) -> None:
         self._queued += _tuples(message)
-        if isinstance(message, Assignment | Probe):
-            self.received += _tuples(message)
         if not isinstance(message, Passage):
             self._inbox.append(message)
             return
@@ -138,6 +142,7 @@ class JoinHost:
     def crash(self) -> None:
         """Lose all memory, and what was being done."""
         self._up = False
+        self.life += 1
         self.attempt = NONE
         self._forget()
         if self._idle is None:
@@ -161,6 +166,7 @@ class JoinHost:
     def _reset(self, attempt: int) -> None:
         """What was under way is void; rows come again from what was committed."""
         self.attempt = attempt
+        self.received = 0
         later = [m for m in self._inbox if _attempt(m) >= attempt]
         self._forget()
         for message in later:
@@ -246,12 +252,13 @@ class JoinHost:
             Send: self._send,
             Moved: self._moved,
             Drop: self._drop,
+            Purge: self._purge,
         }
         return kinds[type(message)](message)
 
     def clocked(self, doing: Doing, seconds: float) -> float:
         """Count CPU time as this host's own clock shows it; the seconds themselves go on."""
-        doing.cpu += seconds / self.machine.speed * self.slow_clock
+        doing.cpu += seconds / self.machine.speed * self.clock_rate
         return seconds
 
     def _assigned(self, message: Assignment) -> Work:
@@ -307,8 +314,10 @@ class JoinHost:
         order, route, stage = passages.key
         combos = Combos.joined([passage.combos for passage in passages.waiting])
         doing = Doing(self.number, stage)
-        doing.counts["received_bytes"] = len(combos) * self.costs.tuple_bytes
-        receiving = self.clocked(doing, len(combos) * self.costs.receive)
+        others = [p for p in passages.waiting if p.source != self.number]
+        received = sum(len(passage.combos) for passage in others)
+        doing.counts["received_bytes"] = received * self.costs.tuple_bytes
+        receiving = self.clocked(doing, received * self.costs.receive)
         doing.sending += receiving
         yield receiving
         spawned = yield from self._hop(order, route, stage, combos, doing)
@@ -331,12 +340,12 @@ class JoinHost:
         following = visits[hop + 1].hosts
         others = sum(host != self.number for host in following)
         doing.counts["sent"] += found.count * others
-        doing.counts["packed"] += found.count * len(following)
+        doing.counts["packed"] += found.count * others
         doing.counts["sent_bytes"] += found.count * others * self.costs.tuple_bytes
         sending = self.clocked(doing, found.count * others * self.costs.send)
         doing.sending += sending
         yield sending
-        message = Passage(order, hop + 1, number, found.combos)
+        message = Passage(order, self.number, hop + 1, number, found.combos)
         for host in following:
             self.network.send(self.number, host, message, found.count)
         return len(following)
@@ -411,13 +420,18 @@ class JoinHost:
 
     def _drop(self, message: Drop) -> Work:
         self.held[message.stream].drop(message.ids)
+        self.network.send(self.number, DIFFUSION, Arrived(message.attempt))
+        yield 0.0
+
+    def _purge(self, message: Purge) -> Work:
+        self.purge(message.safe)
         yield 0.0
 
 
 def _attempt(message: Any) -> int:
     if isinstance(message, Passages):
         return message.attempt
-    if isinstance(message, Send | Moved | Drop):
+    if isinstance(message, Send | Moved | Drop | Purge):
         return message.attempt
     order: Order = message.unit.order if isinstance(message, Probe | Train) else message.order
     return order.attempt

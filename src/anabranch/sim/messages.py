@@ -99,7 +99,6 @@ class Assignment:
     """From the diffusion operator to a host: rows to keep, and rows to probe with."""
 
     order: Order
-    stage = 0
     rows: Rows
     old: Mapping[int, tuple[Tuples, Ints]]
     """Rows of epochs before that the host needs and has not got, with these epochs."""
@@ -114,6 +113,7 @@ class Passage:
     """From host to host: combinations on their next hop (CTR)."""
 
     order: Order
+    source: int
     stage: int
     route: int
     combos: Combos
@@ -131,7 +131,7 @@ class Done:
     report: Mapping[str, Any]
 
     @property
-    def report_attempt(self) -> int:
+    def attempt(self) -> int:
         return self.order.attempt
 
 
@@ -162,9 +162,14 @@ class Committed:
 
 @dataclass(frozen=True, eq=False)
 class Reset:
-    """To all: what was under way is void, and memory is rebuilt from what was committed."""
+    """To all: what was under way is void, and memory is rebuilt from what was committed.
+
+    `lives` says how often each host is known to have come back: one that has since crashed again
+    waits for a reset that knows of it.
+    """
 
     attempt: int
+    lives: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +177,7 @@ class Back:
     """From a host that has crashed and returned, with nothing in its memory."""
 
     host: int
+    life: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +202,7 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """To the diffusion operator: rows that were moved are in their place."""
+    """To the diffusion operator: rows that were moved, or dropped, are where they should be."""
 
     attempt: int
 
@@ -208,6 +214,14 @@ class Drop:
     attempt: int
     stream: int
     ids: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Purge:
+    """To a host that an epoch leaves out: what has expired may go all the same."""
+
+    attempt: int
+    safe: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,5 +286,5 @@ class Ended:
     reports: tuple[Mapping[str, Any], ...]
 
     @property
-    def report_attempt(self) -> int:
+    def attempt(self) -> int:
         return self.unit.order.attempt

@@ -31,7 +31,7 @@ class Link:
         self._free = 0.0
         self._arrival = 0.0
         self._sent = 0
-        self._taken = 0
+        self._under_way: deque[tuple[int, Any]] = deque()
         self._recent: deque[tuple[int, Any]] = deque(maxlen=_REMEMBERED)
 
     def send(self, message: Any, size: float) -> None:
@@ -41,7 +41,8 @@ class Link:
         self._free = max(self._free, now) + size / (self._wire.mbps * MEGABIT)
         self._arrival = max(self._arrival, self._free + self._wire.latency)
         self._recent.append((self._sent, message))
-        self._deliver(self._sent, message, self._arrival - now)
+        self._under_way.append((self._sent, message))
+        self._deliver(self._sent, self._arrival - now)
 
     def stall(self, seconds: float) -> None:
         """Nothing that is sent from now on arrives before so many seconds have passed."""
@@ -49,19 +50,19 @@ class Link:
 
     def reconnect(self) -> None:
         """The last messages come again: their sender has not heard that they arrived."""
-        for number, message in self._recent:
+        for number, _ in self._recent:
             self._arrival = max(self._arrival, self._env.now + self._wire.latency)
-            self._deliver(number, message, self._arrival - self._env.now)
+            self._deliver(number, self._arrival - self._env.now)
 
-    def _deliver(self, number: int, message: Any, delay: float) -> None:
+    def _deliver(self, number: int, delay: float) -> None:
         arrival = self._env.timeout(delay)
         assert arrival.callbacks is not None
-        arrival.callbacks.append(lambda _: self._arrived(number, message))
+        arrival.callbacks.append(lambda _: self._arrived(number))
 
-    def _arrived(self, number: int, message: Any) -> None:
-        if number > self._taken:  # otherwise it has been taken before
-            self._taken = number
-            self._target.receive(self._source, message)
+    def _arrived(self, number: int) -> None:
+        """Take what was sent up to here, in that order; what comes again was taken before."""
+        while self._under_way and self._under_way[0][0] <= number:
+            self._target.receive(self._source, self._under_way.popleft()[1])
 
 
 class Network:
@@ -74,6 +75,7 @@ class Network:
         self._links: dict[tuple[int, int], Link] = {}
         self.messages = 0
         self.tuples = 0
+        """Sent so far, without results."""
 
     def attach(self, number: int, node: Node) -> None:
         self._nodes[number] = node
@@ -92,5 +94,6 @@ class Network:
             self._nodes[target].receive(source, message)
             return
         self.messages += 1
-        self.tuples += tuples
+        if target != FUSION:
+            self.tuples += tuples
         self.link(source, target).send(message, tuples * self.costs.tuple_bytes)

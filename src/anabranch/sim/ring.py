@@ -86,7 +86,8 @@ class RingPart:
         at = self._position(unit)
         doing = self._doing[unit.number]
         size = sum(len(combos) for _, combos in message.cargo)
-        receiving = host.clocked(doing, size * host.costs.receive)
+        alone = len(unit.order.ring) == 1  # what a host sends itself costs nothing
+        receiving = 0.0 if alone else host.clocked(doing, size * host.costs.receive)
         doing.sending += receiving
         yield receiving
         back = at == 0
@@ -129,6 +130,7 @@ class RingPart:
             return message
         self._marks.pop(unit.number, None)
         self._doing.pop(unit.number, None)
+        self._purge()
         return replace(
             message,
             results=message.results + doing.results,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,14 +61,23 @@ class Outcome:
     """CPU seconds of each host."""
     messages: int
     tuples: int
-    """Tuples that were sent between operators."""
+    """Tuples that were sent between operators, without results."""
+    sent: np.ndarray
+    """Tuples that had been sent by each second."""
     finished: bool
     history: History
 
     def throughput(self, since: float = 0.0) -> float:
         """Results made in a second, from a time on."""
         made = self.made[int(since) :]
+        if self.finished:  # nothing was left to do
+            made = np.trim_zeros(made, "b")
         return float(made.sum() / max(len(made), 1))
+
+    def traffic(self, since: float = 0.0) -> float:
+        """Tuples sent in a second, from a time on."""
+        sent = self.sent[int(since) :]
+        return float((sent[-1] - sent[0]) / max(len(sent) - 1, 1))
 
     def response(self, since: float = 0.0) -> float:
         """Mean seconds from the arrival of a row to its results."""
@@ -102,6 +110,7 @@ class Simulation:
         self.network.attach(DIFFUSION, self.diffusion)
         self.network.attach(FUSION, self.fusion)
         self.kept: list[int] = []
+        self.sent: list[int] = []
 
     def run(self) -> Outcome:
         env, setup = self.env, self.setup
@@ -139,6 +148,7 @@ class Simulation:
     def _sample(self) -> Waits:
         while True:
             self.kept.append(sum(host.kept for host in self.hosts))
+            self.sent.append(self.network.tuples)
             yield self.env.timeout(1.0)
 
     def _outcome(self) -> Outcome:
@@ -156,6 +166,7 @@ class Simulation:
             tuple(host.busy for host in self.hosts),
             self.network.messages,
             self.network.tuples,
+            np.array(self.sent),
             self.diffusion.finished,
             self.diffusion.history,
         )
@@ -169,8 +180,3 @@ def simulate(setup: Setup) -> Outcome:
 def _arrived(stream: Tuples, begin: float, end: float) -> Tuples:
     first, after = np.searchsorted(stream.arrived, [begin, end])
     return stream.take(slice(int(first), int(after)))
-
-
-def utilization(outcome: Outcome, hosts: Sequence[int]) -> float:
-    """The part of their time that hosts were at work."""
-    return sum(outcome.busy[host] for host in hosts) / (len(hosts) * outcome.seconds)

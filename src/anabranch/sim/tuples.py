@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -75,10 +74,6 @@ class Combos:
             self.deadline[which],
             self.arrived[which],
         )
-
-    @cached_property
-    def mean_arrival(self) -> float:
-        return float(self.arrived.mean()) if len(self) else 0.0
 
     @staticmethod
     def joined(parts: Sequence[Combos]) -> Combos:

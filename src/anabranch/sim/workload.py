@@ -104,8 +104,8 @@ class Workload:
         ]
 
     def _stream(self, random: np.random.Generator, profile: Profile, at: int) -> Tuples:
-        grid = np.arange(0, self.seconds + _GRID, _GRID)
-        mass = np.concatenate([[0.0], np.cumsum(profile.rates(grid[:-1]) * _GRID)])
+        grid = np.linspace(0, self.seconds, round(self.seconds / _GRID) + 1)
+        mass = np.concatenate([[0.0], np.cumsum(profile.rates(grid[:-1]) * np.diff(grid))])
         count = random.poisson(mass[-1])
         left = np.interp(np.sort(random.uniform(0, mass[-1], count)), mass, grid)
         left = np.minimum(left, self.seconds)
