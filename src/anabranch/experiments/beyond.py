@@ -39,7 +39,7 @@ def _together() -> Experiment:
         for metric, title, claims in (
             ("response", "mean response time (s)", ()),
             ("state", "tuples in memory", (Claim("PSP keeps no tuple twice", _no_copies),)),
-            ("traffic", "tuples sent a second", ()),
+            ("traffic", "tuples sent for each tuple", ()),
         )
     )
     return Experiment(

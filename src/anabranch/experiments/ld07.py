@@ -237,24 +237,14 @@ def _prototype(number: int, window: float) -> Experiment:
 FIGURE_7, FIGURE_8 = _prototype(7, 60.0), _prototype(8, 120.0)
 
 
-def _less_traffic(one: str, other: str) -> Claim:
-    """Bandwidth for the same work: tuples sent per result."""
-
+def _less_traffic(one: str, other: str, why: str) -> Claim:
     def check(found: Metrics) -> tuple[bool, str]:
         xs = sorted({x for name, x in found["traffic"].values if name == one})
-        pairs = [
-            tuple(
-                found["traffic"].mean(name, x) / max(found["throughput"].mean(name, x), 1e-9)
-                for name in (one, other)
-            )
-            for x in xs
-        ]
-        told = ", ".join(f"{a:.2f} and {b:.2f}" for a, b in pairs)
-        return all(a < b for a, b in pairs) or sum(a for a, _ in pairs) < 0.9 * sum(
-            b for _, b in pairs
-        ), f"tuples sent per result: {told}"
+        pairs = [(found["traffic"].mean(one, x), found["traffic"].mean(other, x)) for x in xs]
+        told = ", ".join(f"{a:.1f} and {b:.1f}" for a, b in pairs)
+        return sum(a for a, _ in pairs) < sum(b for _, b in pairs), told
 
-    return Claim(f"{one} needs less bandwidth than {other} for the same results", check)
+    return Claim(f"{one} needs less bandwidth than {other}", check, why)
 
 
 _HOSTS = (5.0, 10.0, 20.0, 30.0, 50.0)
@@ -276,7 +266,12 @@ FIGURE_11 = Experiment(
                 _grows(CTR),
                 _better(ATR, CENTRAL, _HOSTS),
                 _better(CTR, CENTRAL, _HOSTS),
-                _better(ATR, ATR_FIXED, (50.0,)),
+                _explained(
+                    _better(ATR, ATR_FIXED, (50.0,)),
+                    "Rates are steady, so there is no better master to change to, and 10 s is near "
+                    "the best length (ld07-fig4): there is nothing to optimize. LD07 does not say "
+                    "which length its unoptimized ATR has.",
+                ),
                 _better(CTR, CTR_RANDOM, (30.0, 50.0)),
             ),
         ),
@@ -284,9 +279,17 @@ FIGURE_11 = Experiment(
             "ld07-fig12",
             "Network bandwidth",
             "hosts",
-            "tuples sent a second",
+            "tuples sent for each tuple",
             "traffic",
-            (_less_traffic(ATR, ATR_FIXED), _less_traffic(CTR, CTR_RANDOM)),
+            (
+                _less_traffic(ATR, ATR_FIXED, "See ld07-fig11: both have segments of 10 s."),
+                _less_traffic(
+                    CTR,
+                    CTR_RANDOM,
+                    "Up to 20 hosts every cover has most of them, and CTR sends a little more to "
+                    "relieve busy hosts, which gives it 15 to 20 % more results (ld07-fig11).",
+                ),
+            ),
         ),
     ),
     "Four streams of 5 to 20 tuples/s, windows of 30 s, selectivity 0.1",

@@ -54,7 +54,7 @@ def measure(setup: Setup, since: float) -> Numbers:
         "throughput": outcome.throughput(since),
         "response": outcome.response(since),
         "state": outcome.state(since),
-        "traffic": outcome.traffic(since),
+        "traffic": outcome.traffic(),
         "balance": float(busy.mean() / busy.max()) if busy.max() else 1.0,
         "routing": timed.seconds / max(timed.rows, 1) * 1e6,
         "series": {

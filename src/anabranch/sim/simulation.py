@@ -62,8 +62,6 @@ class Outcome:
     messages: int
     tuples: int
     """Tuples that were sent between operators, without results."""
-    sent: np.ndarray
-    """Tuples that had been sent by each second."""
     finished: bool
     history: History
 
@@ -74,10 +72,10 @@ class Outcome:
             made = np.trim_zeros(made, "b")
         return float(made.sum() / max(len(made), 1))
 
-    def traffic(self, since: float = 0.0) -> float:
-        """Tuples sent in a second, from a time on."""
-        sent = self.sent[int(since) :]
-        return float((sent[-1] - sent[0]) / max(len(sent) - 1, 1))
+    def traffic(self) -> float:
+        """Tuples sent for each tuple that was routed."""
+        routed = sum(len(rows) for pieces in self.history.taken for rows in pieces)
+        return self.tuples / max(routed, 1)
 
     def response(self, since: float = 0.0) -> float:
         """Mean seconds from the arrival of a row to its results."""
@@ -110,7 +108,6 @@ class Simulation:
         self.network.attach(DIFFUSION, self.diffusion)
         self.network.attach(FUSION, self.fusion)
         self.kept: list[int] = []
-        self.sent: list[int] = []
 
     def run(self) -> Outcome:
         env, setup = self.env, self.setup
@@ -148,7 +145,6 @@ class Simulation:
     def _sample(self) -> Waits:
         while True:
             self.kept.append(sum(host.kept for host in self.hosts))
-            self.sent.append(self.network.tuples)
             yield self.env.timeout(1.0)
 
     def _outcome(self) -> Outcome:
@@ -166,7 +162,6 @@ class Simulation:
             tuple(host.busy for host in self.hosts),
             self.network.messages,
             self.network.tuples,
-            np.array(self.sent),
             self.diffusion.finished,
             self.diffusion.history,
         )
