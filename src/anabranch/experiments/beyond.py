@@ -37,6 +37,7 @@ def _together() -> Experiment:
     charts = tuple(
         Chart(f"beyond-{metric}", f"All strategies: {title}", "hosts", title, metric, claims)
         for metric, title, claims in (
+            ("throughput", "results a second", ()),
             ("response", "mean response time (s)", ()),
             ("state", "tuples in memory", (Claim("PSP keeps no tuple twice", _no_copies),)),
             ("traffic", "tuples sent for each tuple", ()),
