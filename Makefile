@@ -49,5 +49,5 @@ $(STAMP): requirements.lock pyproject.toml scripts/venv.sh
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	rm -rf spark-warehouse metastore_db derby.log examples/data examples/out examples/out-cameras
+	rm -rf spark-warehouse metastore_db derby.log examples/data examples/out examples/out-cameras report
 	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +
