@@ -25,16 +25,17 @@ from anabranch.routing.base import Measured, Plan, Situation
 from anabranch.routing.coordinated import CtrRouter
 from anabranch.routing.partitioned import HashRouter
 from anabranch.routing.sliced import PspRouter
+from anabranch.routing.strategies import Strategy
 from anabranch.sim.diffusion import Pacing
 from anabranch.sim.hardware import free
-from anabranch.sim.queries import SECOND, Chance
+from anabranch.sim.queries import Chance
 from anabranch.sim.simulation import Setup, Simulation
 from anabranch.sim.tuples import Tuples
 from anabranch.sim.workload import steady
 from tests.streams import file_stream
 
 BATCHES, HOSTS = 5, 3
-STRATEGIES = {
+STRATEGIES: dict[str, Strategy] = {
     "central": "central",
     "hash": "hash",
     "atr": ab.Atr(segment="2 seconds"),
@@ -99,7 +100,7 @@ def test_decisions_and_results_are_the_same(spark: SparkSession, tmp_path: Path,
     simulation = Simulation(
         Setup(
             compiled,
-            STRATEGIES[name],  # type: ignore[arg-type]
+            STRATEGIES[name],
             free(HOSTS),
             steady([0, 0, 0], 1.0),
             pacing=Pacing(epoch=2.0, most=1),
@@ -153,5 +154,4 @@ def _query(frames: Mapping[str, DataFrame], keys: int | None, term: Any) -> Any:
 
 def _table(rows: Tuples) -> pa.Table:
     times = pa.array(rows.times.astype(np.int64), pa.timestamp("us", "UTC"))
-    assert SECOND == 1_000_000
     return pa.table({"ts": times, "id": pa.array(rows.ids), "v": pa.array(rows.values)})

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from functools import partial
 from multiprocessing import get_context
 
 from rich.console import Console
@@ -43,7 +43,7 @@ def check_seeds(seeds: Sequence[int], jobs: int | None, console: Console, *, fau
     ):
         task = bar.add_task("seeds", total=len(seeds))
         for piece, (wrong, counted) in zip(
-            pieces, pool.map(_checked, pieces, repeat(faults)), strict=True
+            pieces, pool.map(partial(_checked, faults=faults), pieces), strict=True
         ):
             failed += wrong
             counts.update(counted)
@@ -65,7 +65,7 @@ def check_seeds(seeds: Sequence[int], jobs: int | None, console: Console, *, fau
     return 1 if failed else 0
 
 
-def _checked(seeds: Sequence[int], faults: bool) -> tuple[list[Failure], Counter[str]]:  # noqa: FBT001
+def _checked(seeds: Sequence[int], *, faults: bool) -> tuple[list[Failure], Counter[str]]:
     from anabranch.sim import scenarios
 
     failed: list[Failure] = []

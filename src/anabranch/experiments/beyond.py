@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from anabranch.experiments import ld07, psp09
 from anabranch.experiments.figure import Chart, Claim, Experiment, Measured, Point
@@ -49,7 +48,7 @@ def _together() -> Experiment:
             Point(
                 name,
                 hosts,
-                partial(psp09.setup, strategy=strategy, hosts=int(hosts), selectivity=0.1),
+                psp09.Trial(strategy=strategy, hosts=int(hosts), selectivity=0.1),
                 psp09.SINCE,
             )
             for name, strategy in STRATEGIES.items()

@@ -8,7 +8,7 @@ a thousand seconds, rows wait at the beginning (a backlog), and windows are fill
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -53,46 +53,49 @@ def strategy(name: str, window: float) -> Callable[[int], Strategy]:
     return made[name]
 
 
-def setup(  # noqa: PLR0913 - a set-up is what it is
-    seed: int,
-    *,
-    name: str,
-    streams: int = 3,
-    window: float = 30.0,
-    selectivity: float = 0.1,
-    hosts: int = 30,
-    burst: float | None = None,
-    length: float | None = None,
-    seconds: float = SECONDS,
-) -> Setup:
-    """The paper's set-up for one run."""
-    drawn = np.random.default_rng([seed, 11]).uniform(5, 20, streams)
-    profiles: tuple[Profile, ...] = tuple(map(Steady, drawn))
-    if burst is not None:
-        profiles = tuple(Bursty(rate, burst, 20.0, 7.0 * at) for at, rate in enumerate(drawn))
-    ahead, epoch = (600.0, 1.0) if streams > 2 else (2400.0, 4.0)  # two streams are soon done
-    chosen = strategy(name, window)(hosts)
-    if length is not None:
-        chosen = Atr(segment=f"{length} seconds")
-    return Setup(
-        clique([window] * streams, selectivity),
-        chosen,
-        ld07(hosts, seed),
-        Workload(profiles, ahead, seed),
-        pacing=Pacing(epoch, 1, in_flight=16, preload=window + 10),
-        ahead=ahead,
-        until=seconds,
-    )
+@dataclass(frozen=True)
+class Trial:
+    """The paper's set-up for one run, but for what is varied; a seed makes it one."""
+
+    name: str
+    streams: int = 3
+    window: float = 30.0
+    selectivity: float = 0.1
+    hosts: int = 30
+    burst: float | None = None
+    length: float | None = None
+    seconds: float = SECONDS
+
+    def __call__(self, seed: int) -> Setup:
+        drawn = np.random.default_rng([seed, 11]).uniform(5, 20, self.streams)
+        profiles: tuple[Profile, ...] = tuple(map(Steady, drawn))
+        if self.burst is not None:
+            ratio = self.burst
+            profiles = tuple(Bursty(rate, ratio, 20.0, 7.0 * at) for at, rate in enumerate(drawn))
+        # Two streams are soon done.
+        ahead, epoch = (600.0, 1.0) if self.streams > 2 else (2400.0, 4.0)
+        chosen = strategy(self.name, self.window)(self.hosts)
+        if self.length is not None:
+            chosen = Atr(segment=f"{self.length} seconds")
+        return Setup(
+            clique([self.window] * self.streams, self.selectivity),
+            chosen,
+            ld07(self.hosts, seed),
+            Workload(profiles, ahead, seed),
+            pacing=Pacing(epoch, 1, in_flight=16, preload=self.window + 10),
+            ahead=ahead,
+            until=self.seconds,
+        )
 
 
 def points(
     names: tuple[str, ...], xs: tuple[float, ...], argument: str, **fixed: Any
 ) -> tuple[Point, ...]:
-    """Points for each name and x, where x is the value of an argument of `setup`."""
+    """Points for each name and x, where x is the value of a field of `Trial`."""
 
     def varied(name: str, x: float) -> Any:
         arguments: dict[str, Any] = {argument: x if argument in _REAL else int(x), **fixed}
-        return partial(setup, name=name, **arguments)
+        return Trial(name, **arguments)
 
     return tuple(
         Point(name, x, varied(name, x), fixed.get("seconds", SECONDS) / 4)
@@ -165,7 +168,7 @@ FIGURE_4 = Experiment(
         Point(
             label,
             x,
-            partial(setup, name=ATR, streams=streams, window=window, length=x, hosts=12),
+            Trial(ATR, streams=streams, window=window, length=x, hosts=12),
             SINCE,
         )
         for label, streams, window in (("3-way, W = 30 s", 3, 30.0), ("4-way, W = 10 s", 4, 10.0))
@@ -204,10 +207,7 @@ def _prototype(number: int, window: float) -> Experiment:
     better = _better(winner, loser, (0.0,))
     return Experiment(
         f"ld07-fig{number}",
-        tuple(
-            Point(name, 0.0, partial(setup, name=name, window=window, hosts=6), SINCE)
-            for name in names
-        ),
+        tuple(Point(name, 0.0, Trial(name, window=window, hosts=6), SINCE) for name in names),
         (
             Chart(
                 f"ld07-fig{number}",

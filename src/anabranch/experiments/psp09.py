@@ -7,7 +7,7 @@ is chosen so that four hosts are half busy with the heaviest of its joins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from anabranch.experiments.figure import Chart, Claim, Experiment, Measured, Point
@@ -36,30 +36,31 @@ def hardware(hosts: int) -> Hardware:
     return Hardware((Machine(),) * hosts, COSTS, (1000.0, 1000.0), (5e-4, 5e-4))
 
 
-def setup(  # noqa: PLR0913 - a set-up is what it is
-    seed: int,
-    *,
-    strategy: Strategy,
-    hosts: int,
-    selectivity: float = 0.1,
-    seconds: float = SECONDS,
-    profile: Profile | None = None,
-    changes: tuple[Change, ...] = (),
-    most: int = 0,
-) -> Setup:
-    """The paper's 3-way join for one run."""
-    profiles = (profile or Steady(RATE),) * 3
-    return Setup(
-        chain([WINDOW] * 3, selectivity),
-        strategy,
-        hardware(most or hosts),
-        Workload(profiles, FILLED + seconds, seed),
-        hosts,
-        Pacing(epoch=0.1, most=1, in_flight=64, preload=FILLED),
-        changes,
-        ahead=FILLED,
-        until=seconds,
-    )
+@dataclass(frozen=True)
+class Trial:
+    """The paper's 3-way join for one run, but for what is varied; a seed makes it one."""
+
+    strategy: Strategy
+    hosts: int
+    selectivity: float = 0.1
+    seconds: float = SECONDS
+    profile: Profile = field(default_factory=lambda: Steady(RATE))
+    changes: tuple[Change, ...] = ()
+    most: int = 0
+    """Hosts that there are in all, where more may come; 0: no more."""
+
+    def __call__(self, seed: int) -> Setup:
+        return Setup(
+            chain([WINDOW] * 3, self.selectivity),
+            self.strategy,
+            hardware(self.most or self.hosts),
+            Workload((self.profile,) * 3, FILLED + self.seconds, seed),
+            self.hosts,
+            Pacing(epoch=0.1, most=1, in_flight=64, preload=FILLED),
+            self.changes,
+            ahead=FILLED,
+            until=self.seconds,
+        )
 
 
 def _told(line: list[tuple[float, float]]) -> str:
@@ -110,7 +111,7 @@ RINGS = Experiment(
         Point(
             name,
             nodes,
-            partial(setup, strategy=Psp(hop=0), hosts=int(nodes), selectivity=sigma),
+            Trial(strategy=Psp(hop=0), hosts=int(nodes), selectivity=sigma),
             SINCE,
         )
         for name, sigma in zip(_BY_SIGMA, _SIGMAS, strict=True)
@@ -158,9 +159,7 @@ SEGMENTS = Experiment(
         Point(
             name,
             nodes,
-            partial(
-                setup, strategy=Atr(segment=f"{length} seconds"), hosts=int(nodes), seconds=15.0
-            ),
+            Trial(strategy=Atr(segment=f"{length} seconds"), hosts=int(nodes), seconds=15.0),
             5.0,
         )
         for name, length in zip(_BY_LENGTH, _LENGTHS, strict=True)
@@ -208,7 +207,7 @@ _BY_COPIES = tuple(f"{copies} copies" for copies in _COPIES)
 COPIES = Experiment(
     "psp09-fig8ef",
     tuple(
-        Point(name, nodes, partial(setup, strategy=Ctr(copies, hop=0), hosts=int(nodes)), SINCE)
+        Point(name, nodes, Trial(strategy=Ctr(copies, hop=0), hosts=int(nodes)), SINCE)
         for name, copies in zip(_BY_COPIES, _COPIES, strict=True)
         for nodes in _NODES
         if nodes >= 2 * copies
@@ -262,8 +261,7 @@ ADAPTING = Experiment(
         Point(
             "with adaptation",
             0.0,
-            partial(
-                setup,
+            Trial(
                 strategy=Psp(hop=0),
                 hosts=3,
                 most=12,
@@ -277,8 +275,7 @@ ADAPTING = Experiment(
         Point(
             "without adaptation",
             0.0,
-            partial(
-                setup,
+            Trial(
                 strategy=Psp(hop=0),
                 hosts=3,
                 selectivity=0.5,

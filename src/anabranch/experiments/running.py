@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -16,39 +14,16 @@ from typing import Any
 import numpy as np
 
 from anabranch.experiments.figure import Experiment, Measured, Point
-from anabranch.routing.base import Plan, Router, Situation
-from anabranch.sim.simulation import Setup, Simulation
+from anabranch.sim.simulation import Setup, simulate
 
 METRICS = ("throughput", "response", "state", "traffic", "balance", "routing")
 
 Numbers = dict[str, Any]
 
 
-@dataclass
-class Timed:
-    """A router with a watch: what its decisions take, per row."""
-
-    router: Router
-    seconds: float = 0.0
-    rows: int = 0
-
-    def route(self, situation: Situation) -> Plan:
-        begin = time.perf_counter()
-        plan = self._route(situation)
-        self.seconds += time.perf_counter() - begin
-        self.rows += sum(ref.rows for refs in situation.new for ref in refs)
-        return plan
-
-    def __post_init__(self) -> None:
-        self._route = self.router.route
-
-
 def measure(setup: Setup, since: float) -> Numbers:
     """Run a setup; its numbers from a time on."""
-    simulation = Simulation(setup)
-    timed = Timed(simulation.diffusion.router)
-    simulation.diffusion.router.route = timed.route  # type: ignore[method-assign]
-    outcome = simulation.run()
+    outcome = simulate(setup)
     busy = np.array(outcome.busy)
     return {
         "throughput": outcome.throughput(since),
@@ -56,7 +31,7 @@ def measure(setup: Setup, since: float) -> Numbers:
         "state": outcome.state(since),
         "traffic": outcome.traffic(),
         "balance": float(busy.mean() / busy.max()) if busy.max() else 1.0,
-        "routing": timed.seconds / max(timed.rows, 1) * 1e6,
+        "routing": outcome.history.routing / max(outcome.routed, 1) * 1e6,
         "series": {
             "made": outcome.made.tolist(),
             "response": [

@@ -74,8 +74,12 @@ class Outcome:
 
     def traffic(self) -> float:
         """Tuples sent for each tuple that was routed."""
-        routed = sum(len(rows) for pieces in self.history.taken for rows in pieces)
-        return self.tuples / max(routed, 1)
+        return self.tuples / max(self.routed, 1)
+
+    @property
+    def routed(self) -> int:
+        """Tuples that were not late."""
+        return sum(len(rows) for pieces in self.history.taken for rows in pieces)
 
     def response(self, since: float = 0.0) -> float:
         """Mean seconds from the arrival of a row to its results."""
