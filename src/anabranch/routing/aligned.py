@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from anabranch.adapt.events import Event
 from anabranch.adapt.length import LengthSearch
 from anabranch.adapt.load import Weights
@@ -30,6 +32,8 @@ from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_
 
 MOST_SEGMENTS = 64
 """Of one master at a time: more would cost more to plan than they balance."""
+PARTS = 4
+"""Parts of a segment, when its pairs are estimated: windows cut through segments."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class Atr:
     """For how many batches a length is tried."""
     margin: float = 0.1
     """By what part another master must be cheaper, to make up for the change."""
+    master_first: bool = True
+    """Probes visit the master early, since a host has few of its rows. False: they go by what is
+    known of whole streams, as a join operator does that knows nothing of ATR (LD07): every host
+    then compares the same copies of slaves with each other."""
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
@@ -86,7 +94,9 @@ class AtrRouter(AdaptiveRouter):
         plan = self._plan(situation)
         return replace(
             plan,
-            narrowed={master: densities[master].part(election.length)},
+            narrowed={master: densities[master].part(election.length)}
+            if self.options.master_first
+            else {},
             events=tuple(events),
             predicted={"copies_per_second": election.copies(master) * 1e6},
         )
@@ -178,18 +188,21 @@ class AtrRouter(AdaptiveRouter):
         if density.first is None or density.last is None:
             return []
         slices, events, length = reign.slices, [], election.length
-        fresh = [Density(refs) for refs in situation.new]
         start = max(slices.last_edge, reign.since)
         # Rows that are in their place stay there: a segment ends among new rows, or behind all.
         begin = max(start, situation.placed(reign.master) + 1 - length)
-        for (first, last), host in slices.pieces():
-            times = (max(first, density.first), min(last, density.last, begin + length - 1))
-            self._charge(density, fresh, election, reign.master, times, host)
-        for edge in density.cuts(begin, length, MOST_SEGMENTS):
+        cuts = list(density.cuts(begin, length, MOST_SEGMENTS))
+        begun = list(slices.pieces(density.first, cuts[0] - 1 if cuts else density.last))
+        ends = [edge - 1 for edge in (*cuts, density.last + 1)]
+        pieces = [(first, min(last, ends[0])) for (first, last), _ in begun]
+        pieces += zip(cuts, ends[1:], strict=True)
+        pairs = _pairs(situation, densities, election, reign.master, pieces)
+        for (_, host), work in zip(begun, pairs, strict=False):
+            self.loads.expect(host, self.work.part(work))
+        for edge, work in zip(cuts, pairs[len(begun) :], strict=True):
             host = self.loads.least()
-            load = self.loads.value(host)
-            times = (edge, edge + length - 1)
-            work = self._charge(density, densities, election, reign.master, times, host)
+            load, part = self.loads.value(host), self.work.part(work)
+            self.loads.expect(host, part)
             slices = slices.cut(edge, host)
             events.append(
                 Event(
@@ -201,32 +214,12 @@ class AtrRouter(AdaptiveRouter):
                         "length": length,
                         "host": host,
                     },
-                    work,
+                    part,
                     "part of a host's batch",
                 )
             )
         self.reigns[-1] = replace(reign, slices=slices)
         return events
-
-    def _charge(
-        self,
-        own: Density,
-        others: Sequence[Density],
-        election: Election,
-        master: int,
-        times: Range,
-        host: int,
-    ) -> float:
-        """Count what a segment will cost its host: its rows beside the slaves' in reach."""
-        rows = own.between(*times)
-        partners = sum(
-            other.between(times[0] - election.windows[i], times[1] + election.windows[master])
-            for i, other in enumerate(others)
-            if i != master
-        )
-        work = self.work.part(rows * partners)
-        self.loads.expect(host, work)
-        return work
 
     def _plan(self, situation: Situation) -> Plan:
         boxes: dict[int, list[tuple[Box, bool]]] = {}
@@ -350,6 +343,34 @@ def _links(query: Query) -> list[int]:
     return [
         sum(stream in term.streams for term in query.terms) for stream in range(len(query.streams))
     ]
+
+
+def _pairs(
+    situation: Situation,
+    densities: Sequence[Density],
+    election: Election,
+    master: int,
+    pieces: Sequence[Range],
+) -> list[float]:
+    """For pieces of the master's time, the pairs of its rows and slaves' that a batch compares.
+
+    One of the two is new, and each is in the other's window. Rows are taken to lie where the middle
+    of a small part of a piece lies.
+    """
+    fresh = [Density(refs) for refs in situation.new]
+    first, last = densities[master].first, densities[master].last
+    bounds = np.clip(np.array(pieces, np.int64), first, last)
+    edges = np.linspace(bounds[:, 0], bounds[:, 1] + 1, PARTS + 1, axis=1)
+    middles = (edges[:, 1:] + edges[:, :-1]) / 2
+    new = np.diff(fresh[master].counts(edges))
+    old = np.diff(densities[master].counts(edges)) - new
+    pairs = np.zeros(len(pieces))
+    for stream, window in enumerate(election.windows):
+        if stream != master:
+            since, until = middles - window, middles + election.windows[master]
+            for own, others in ((new, densities[stream]), (old, fresh[stream])):
+                pairs += (own * (others.counts(until) - others.counts(since))).sum(axis=1)
+    return [float(count) for count in pairs]
 
 
 def _reached(situation: Situation, box: Box) -> bool:

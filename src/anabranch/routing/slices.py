@@ -161,6 +161,12 @@ class Density:
             return 0.0
         return float(np.interp(time, self._times, self._before))
 
+    def counts(self, times: np.ndarray) -> np.ndarray:
+        """Rows before each of many times."""
+        if not len(self._times):
+            return np.zeros(np.shape(times))
+        return np.interp(times, self._times, self._before)
+
     def between(self, first: int, last: int) -> float:
         """Rows from `first` to `last`, both included."""
         return max(self.before(last + 1) - self.before(first), 0.0)
