@@ -142,12 +142,8 @@ class CtrRouter(AdaptiveRouter):
 
     @property
     def _fair(self) -> float:
-        """A host's part of a batch, as the one before had it; less is no reason to send more.
-
-        Where all hosts have work from before, only who has more of it than others is relieved.
-        """
-        own = max(self.work.would_take(self.work.before) / self.hosts, AT_EASE)
-        return own + self.loads.mean_waiting
+        """A host's part of a batch, as the one before had it; less is no reason to send more."""
+        return max(self.work.would_take(self.work.before) / self.hosts, AT_EASE)
 
     def _keeps(self) -> dict[int, dict[int, list[Range]]]:
         """By host and stream, the times that the table says are there."""

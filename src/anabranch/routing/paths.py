@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import permutations
 
 import numpy as np
@@ -15,6 +16,8 @@ from anabranch.routing.reach import reaches
 from anabranch.routing.slices import BEGINNING, Density, Range, Slices
 from anabranch.routing.work import WorkRate
 
+ENOUGH = 2.0
+"""Batches of work that wait on a host which will not run dry soon."""
 MOST_ORDERS = 6
 """Join orders tried for a segment: all of them for up to four streams."""
 
@@ -52,8 +55,14 @@ class Paths:
     chance: np.random.Generator | None = None
     """With it nothing is optimized: one order, and hosts that cover by chance."""
 
+    _loads: dict[int, float] = field(default_factory=dict)
+    _weights: dict[int, float] = field(default_factory=dict)
+    """Of hosts, as long as nothing more is placed on them."""
+
     def best(self, start: int, times: Range, rows: float) -> Path:
         """The cheapest way for new rows of a stream, of a range of times."""
+        self._loads.clear()
+        self._weights.clear()
         paths = [self._path(start, times, rows, order) for order in self._orders(start)]
         return min(paths, key=lambda path: (path.sent, sum(path.work.values())))
 
@@ -109,7 +118,8 @@ class Paths:
 
         `size` rows arrive, and each is compared with as many rows of a segment as `met` tells;
         `work` is what the hops before give each host to do. Where a host of the cover would get
-        more than its part of a batch, others take segments that they hold.
+        more than its part of a batch, others take segments that they hold: all wait for the
+        slowest. Where batches overlap nobody waits, and only hosts that would run dry take some.
         """
         table = self.table[stream] or Slices.whole(())
         within = [
@@ -129,9 +139,11 @@ class Paths:
 
         for times, holders, rows in within:
             near = [host for host in holders if host in chosen] or [fallback]
-            host = min(near, key=lambda h: (self.loads.value(h) + _share(compared, h), h))
-            if self.chance is None and done(host, rows)[0] > self.fair:
-                host = min(done(host, rows) for host in holders or near)[1]
+            host = min(near, key=lambda h: (self._load(h) + _share(compared, h), h))
+            if self.chance is None and done(host, rows)[0] > self._enough:
+                busy, other = min(done(host, rows) for host in holders or near)
+                if busy <= self._enough or not self.loads.mean_waiting:
+                    host = other
             compared[host] = compared.get(host, 0.0) + rows
             if times[0] > BEGINNING:
                 edges.append(times[0])
@@ -159,7 +171,21 @@ class Paths:
         return met
 
     def _weight(self, host: int) -> float:
-        return max(self.loads.value(host), self.loads.weights.cpu * self.fair)
+        """The load that counts in a cover: up to enough all are alike, and beyond twice of it."""
+        if host not in self._weights:
+            least = self.loads.weights.cpu * self._enough
+            self._weights[host] = min(max(self._load(host), least), 2 * least)
+        return self._weights[host]
+
+    @cached_property
+    def _enough(self) -> float:
+        """What a host may have to do before others take some of it."""
+        return self.fair + min(self.loads.mean_waiting, ENOUGH)
+
+    def _load(self, host: int) -> float:
+        if host not in self._loads:
+            self._loads[host] = self.loads.value(host)
+        return self._loads[host]
 
     @property
     def _live(self) -> list[float]:
@@ -174,7 +200,7 @@ def cover(
 ) -> frozenset[int]:
     """Hosts that together hold all segments, light ones and few: greedy weighted set cover.
 
-    Hosts of the hop before are used first. With `chance` hosts are drawn instead.
+    Hosts of the hop before are used first. With `chance` hosts are drawn instead, from all.
 
     >>> segments = [((0, 1), (1, 2)), ((2, 3), (2, 4)), ((4, 5), (4, 5))]
     >>> sorted(cover(segments, frozenset(), {1: 1, 2: 1, 4: 1, 5: 1}.get))
@@ -183,7 +209,9 @@ def cover(
     [2, 5]
     """
     left = {times: set(holders) for times, holders in segments}
-    chosen = {host for host in before if any(host in holders for holders in left.values())}
+    chosen: set[int] = set()
+    if chance is None:
+        chosen = {host for host in before if any(host in holders for holders in left.values())}
     left = {times: holders for times, holders in left.items() if not holders & chosen}
     while left:
         if chance is not None:

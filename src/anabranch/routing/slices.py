@@ -165,7 +165,8 @@ class Density:
         """Rows before each of many times."""
         if not len(self._times):
             return np.zeros(np.shape(times))
-        return np.interp(times, self._times, self._before)
+        found: np.ndarray = np.interp(times, self._times, self._before)
+        return found
 
     def between(self, first: int, last: int) -> float:
         """Rows from `first` to `last`, both included."""

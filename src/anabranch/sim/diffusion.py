@@ -78,6 +78,8 @@ class Pacing:
     """Seconds of work that the least busy host may have waiting before the next epoch is sent."""
     preload: float = 0.0
     """Seconds of event time at the beginning in which windows are filled, and nothing is joined."""
+    purge_idle: bool = True
+    """Whether hosts that get no rows are told the time; else rows are purged by those that come."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ class Diffusion:
         if isinstance(router, AdaptiveRouter):
             router.loads.capacities = self._hardware.capacities()
             costs = self._hardware.costs  # known here, and learned on Spark
-            router.work.per_pair = costs.pair or router.work.per_pair
-            router.work.per_sent = (costs.send + costs.receive) or router.work.per_sent
+            router.work.per_pair = costs.of_a_pair or router.work.per_pair
+            router.work.per_sent = costs.visit or router.work.per_sent
         return router
 
     # -- rows in -----------------------------------------------------------------------------
@@ -435,7 +437,7 @@ class Diffusion:
             epoch.progress.sent[0] += 1
             self._sent[host] += message.tuples
             self._network.send(DIFFUSION, host, message, message.tuples)
-        if order.safe is not None:
+        if order.safe is not None and self._pacing.purge_idle:
             for host in sorted(left_out):
                 self._network.send(DIFFUSION, host, Purge(self._attempt, order.safe))
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from anabranch.adapt.load import Usage
 
+WINDOW_ROWS = 375
+"""Rows of a window in LD07's Figure 11: 12.5 tuples a second for 30 s."""
 MEAN_MIPS = 3000.0
 """The mean of LD07's hosts: on such a host costs are as stated."""
 MEGABYTE = 1 << 20
@@ -16,18 +18,40 @@ MEGABIT = 1e6 / 8
 
 @dataclass(frozen=True)
 class Costs:
-    """CPU seconds of a host of average speed, and the size of a tuple.
+    """CPU seconds of a host of average speed, and the size of a tuple; LD07's by default.
 
     LD07 gives 1 ms to send or receive a tuple and 10 ms for "one join probing". A probing is taken
-    to be that of one tuple with a whole window of its Figure 11 (12.5 tuples a second for 30 s).
+    to be that of one tuple with a whole window of its Figure 11; `by_probing` is the other way to
+    read it.
     """
 
     send: float = 1e-3
     receive: float = 1e-3
-    pair: float = 10e-3 / 375
+    pair: float = 10e-3 / WINDOW_ROWS
+    """To compare two tuples."""
     result: float = 1e-3
     """To send a result to the fusion operator."""
     tuple_bytes: int = 1000
+    probe: float = 0.0
+    """To look for partners among the rows of a stream that a host has, if any is in reach."""
+
+    @staticmethod
+    def by_probing() -> Costs:
+        """LD07's costs, where a probing of what a host has takes 10 ms, however much that is."""
+        return Costs(pair=0.0, probe=10e-3)
+
+    def probing(self, probes: int, pairs: int) -> float:
+        return probes * self.probe + pairs * self.pair
+
+    @property
+    def visit(self) -> float:
+        """To send a combination to one more host."""
+        return self.send + self.receive + self.probe
+
+    @property
+    def of_a_pair(self) -> float:
+        """What a pair costs, if all of a window's rows are probed at once."""
+        return self.pair + self.probe / WINDOW_ROWS
 
 
 FREE = Costs(0.0, 0.0, 0.0, 0.0)

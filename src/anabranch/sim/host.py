@@ -106,7 +106,7 @@ class JoinHost:
         """Tuples that wait to be worked on."""
         self.received = 0
         """Tuples that have come from the diffusion operator."""
-        self._per_tuple = self.costs.receive + PARTNERS * self.costs.pair
+        self._per_tuple = self.costs.receive + PARTNERS * self.costs.of_a_pair
         self._idle: simpy.Event | None = None
         self._up = True
         self.ring = RingPart(self)
@@ -161,7 +161,7 @@ class JoinHost:
 
     @property
     def kept(self) -> int:
-        return sum(len(held) for held in self.held)
+        return sum(len(held.rows.ids) for held in self.held)
 
     def _reset(self, attempt: int) -> None:
         """What was under way is void; rows come again from what was committed."""
@@ -256,9 +256,14 @@ class JoinHost:
         }
         return kinds[type(message)](message)
 
-    def clocked(self, doing: Doing, seconds: float) -> float:
-        """Count CPU time as this host's own clock shows it; the seconds themselves go on."""
-        doing.cpu += seconds / self.machine.speed * self.clock_rate
+    def clocked(self, doing: Doing, seconds: float, sending: float = 0.0) -> float:
+        """Count CPU time as this host's own clock shows it, and which part of it was for sending.
+
+        The seconds themselves go on.
+        """
+        shown = self.clock_rate / self.machine.speed
+        doing.cpu += seconds * shown
+        doing.sending += sending * shown
         return seconds
 
     def _assigned(self, message: Assignment) -> Work:
@@ -302,7 +307,7 @@ class JoinHost:
                     break
                 inside = bounds.get(step.stream)
                 found = self._met(order.epoch, start, step, combos, inside, None, doing)
-                yield self.clocked(doing, found.compared * self.costs.pair)
+                yield self.clocked(doing, self.costs.probing(found.probes, found.compared))
                 if at + 1 == len(order.steps[start]):
                     yield from self.deliver(order, found, doing)
                 else:
@@ -317,9 +322,8 @@ class JoinHost:
         others = [p for p in passages.waiting if p.source != self.number]
         received = sum(len(passage.combos) for passage in others)
         doing.counts["received_bytes"] = received * self.costs.tuple_bytes
-        receiving = self.clocked(doing, received * self.costs.receive)
-        doing.sending += receiving
-        yield receiving
+        receiving = received * self.costs.receive
+        yield self.clocked(doing, receiving, receiving)
         spawned = yield from self._hop(order, route, stage, combos, doing)
         self._done(order, stage, len(passages.waiting), spawned, doing)
 
@@ -330,7 +334,9 @@ class JoinHost:
         visits, step = order.hops[number], order.along[number][hop]
         start = order.plan.routes[number].start
         found = self.visit(order.epoch, start, step, combos, visits[hop], doing)
-        yield self.clocked(doing, found.compared * self.costs.pair)
+        # What a further visit costs, however little is compared there, is part of its price.
+        visiting = found.probes * self.costs.probe if hop else 0.0
+        yield self.clocked(doing, self.costs.probing(found.probes, found.compared), visiting)
         if hop + 1 == len(visits):
             yield from self.deliver(order, found, doing)
             return 0
@@ -342,9 +348,8 @@ class JoinHost:
         doing.counts["sent"] += found.count * others
         doing.counts["packed"] += found.count * others
         doing.counts["sent_bytes"] += found.count * others * self.costs.tuple_bytes
-        sending = self.clocked(doing, found.count * others * self.costs.send)
-        doing.sending += sending
-        yield sending
+        sending = found.count * others * self.costs.send
+        yield self.clocked(doing, sending, sending)
         message = Passage(order, self.number, hop + 1, number, found.combos)
         for host in following:
             self.network.send(self.number, host, message, found.count)

@@ -27,6 +27,8 @@ class Found:
     combos: Combos | None
     count: int
     compared: int
+    probes: int = 0
+    """Combinations that had any row in reach."""
     arrivals: float = 0.0
     """The sum over results of when their starting rows came in."""
 
@@ -49,7 +51,7 @@ class Prober:
         """Combinations with one more row each; `rows` are in the order of time."""
         first = rows.times.searchsorted(combos.latest - self._windows[step.stream])
         after = np.maximum(rows.times.searchsorted(combos.deadline, "right"), first)
-        compared = int((after - first).sum())
+        compared, probes = int((after - first).sum()), int(np.count_nonzero(after > first))
         last = not self.collect and np.count_nonzero(combos.ids[:1] < 0) == 1
         parts: list[Combos] = []
         count, arrivals = 0, 0.0
@@ -64,9 +66,9 @@ class Prober:
                 count += len(which)
                 parts.append(self._bound(piece.take(which), step.stream, rows, row + columns))
         if last:
-            return Found(None, count, compared, arrivals)
+            return Found(None, count, compared, probes, arrivals)
         found = Combos.joined(parts) if parts else combos.take(slice(0, 0))
-        return Found(found, count, compared, float(found.arrived.sum()))
+        return Found(found, count, compared, probes, float(found.arrived.sum()))
 
     def _matches(
         self,

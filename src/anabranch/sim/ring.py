@@ -87,9 +87,8 @@ class RingPart:
         doing = self._doing[unit.number]
         size = sum(len(combos) for _, combos in message.cargo)
         alone = len(unit.order.ring) == 1  # what a host sends itself costs nothing
-        receiving = 0.0 if alone else host.clocked(doing, size * host.costs.receive)
-        doing.sending += receiving
-        yield receiving
+        receiving = 0.0 if alone else size * host.costs.receive
+        yield host.clocked(doing, receiving, receiving)
         back = at == 0
         going = [(origin, combos) for origin, combos in message.cargo if origin != at]
         if not back and not message.second_round:
@@ -144,7 +143,7 @@ class RingPart:
             return
         step = unit.steps[hop]
         found = host.visit(unit.order.epoch, unit.start, step, combos, visits[hop], doing)
-        yield host.clocked(doing, found.compared * host.costs.pair)
+        yield host.clocked(doing, host.costs.probing(found.probes, found.compared))
         if hop + 1 == len(visits):
             yield from host.deliver(unit.order, found, doing)
         elif found.count:
@@ -163,9 +162,8 @@ class RingPart:
             doing.counts["sent"] += count
             doing.counts["packed"] += count
             doing.counts["sent_bytes"] += count * self._host.costs.tuple_bytes
-            sending = self._host.clocked(doing, count * self._host.costs.send)
-            doing.sending += sending
-            yield sending
+            sending = count * self._host.costs.send
+            yield self._host.clocked(doing, sending, sending)
         self._pass_on(unit.order.ring, message, count)
 
     def _pass_on(self, ring: tuple[int, ...], message: Any, count: int) -> None:

@@ -207,7 +207,7 @@ def _strategy(random: np.random.Generator, name: str) -> Strategy:
 
 def _hardware(random: np.random.Generator, hosts: int, seed: int) -> Hardware:
     sending = float(random.choice([2e-3, 5e-2]))
-    costs = Costs(sending, sending, float(random.choice([1e-5, 1e-3, 1e-2])), 1e-3)
+    costs = Costs(sending, sending, float(random.choice([1e-5, 1e-3, 1e-2])))
     machines = tuple(Machine(random.uniform(1000, 5000)) for _ in range(hosts))
     latency = (1e-4, float(random.choice([1e-3, 0.3, 1.0])))
     return Hardware(machines, costs, (1.0, 100.0), latency, seed)
