@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +14,11 @@ from hypothesis import strategies as st
 
 from anabranch.errors import TermError
 from anabranch.kernel import columns, sets, weighted
-from anabranch.kernel.base import Kernel, Probe, Target
+from anabranch.kernel.base import Kernel
 from anabranch.model.query import Operand, Term
 from anabranch.model.terms import Cosine, InnerProduct, Jaccard, Overlap
+from tests.kernel import pairs
+from tests.kernel.pairs import Pairs, Reach
 
 INTS, TEXTS = pa.list_(pa.int64()), pa.list_(pa.string())
 WEIGHTS = pa.map_(pa.string(), pa.float64())
@@ -37,33 +38,12 @@ def kernel(kind: Overlap | Jaccard | Cosine | InnerProduct) -> Kernel:
             return weighted.InnerProductKernel(term)
 
 
-def found(
-    kind: Any,
-    left: pa.Array,
-    right: pa.Array,
-    reach: Sequence[tuple[int, int]] | None = None,
-) -> list[tuple[int, int]]:
-    """The pairs that the index finds; the right side's times are its row numbers."""
-    how, times = kernel(kind), np.arange(len(right))
-    low, high = np.array(reach or [(0, len(right))] * len(left)).reshape(-1, 2).T
-    index = how.prepare(1, {1: right}, times) or {}
-    pieces = how.candidates(1, Target({1: right}, index, times), Probe({0: left}, low, high))
-    pairs = [(int(i), int(j)) for p, r in pieces for i, j in zip(p, r, strict=True)]
-    assert how.exact
-    assert len(set(pairs)) == len(pairs)
-    return sorted((i, j) for i, j in pairs if low[i] <= j <= high[i])
+def found(kind: Any, left: pa.Array, right: pa.Array, reach: Reach = None) -> Pairs:
+    return pairs.found(kernel(kind), left, right, reach)
 
 
-def expected(
-    kind: Any, left: pa.Array, right: pa.Array, reach: Sequence[tuple[int, int]] | None = None
-) -> list[tuple[int, int]]:
-    """Every pair in reach, by the definition."""
-    low, high = np.array(reach or [(0, len(right))] * len(left)).reshape(-1, 2).T
-    i, j = np.divmod(np.arange(len(left) * len(right)), len(right))
-    inside = (low[i] <= j) & (j <= high[i])
-    i, j = i[inside], j[inside]
-    holds = kernel(kind).holds([left.take(pa.array(i)), right.take(pa.array(j))])
-    return list(zip(i[holds].tolist(), j[holds].tolist(), strict=True))
+def expected(kind: Any, left: pa.Array, right: pa.Array, reach: Reach = None) -> Pairs:
+    return pairs.expected(kernel(kind), left, right, reach)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,12 @@ from hypothesis import strategies as st
 
 from anabranch.errors import TermError
 from anabranch.kernel import vectors
-from anabranch.kernel.base import Kernel, Probe, Target
+from anabranch.kernel.base import Kernel
 from anabranch.kernel.vectors import CosineKernel, InnerProductKernel, WithinKernel
 from anabranch.model.query import Operand, Term
 from anabranch.model.terms import Cosine, InnerProduct, Within
+from tests.kernel import pairs
+from tests.kernel.pairs import Pairs, Reach
 
 NAN, INF = float("nan"), float("inf")
 DOUBLES = pa.list_(pa.float64())
@@ -39,33 +40,12 @@ def holds(kind: Any, left: Row, right: Row) -> bool:
     return bool(kernel(kind).holds(columns)[0])
 
 
-def found(
-    kind: Any,
-    left: pa.Array,
-    right: pa.Array,
-    reach: Sequence[tuple[int, int]] | None = None,
-) -> list[tuple[int, int]]:
-    """The pairs that the index finds; the right side's times are its row numbers."""
-    how, times = kernel(kind), np.arange(len(right))
-    low, high = np.array(reach or [(0, len(right))] * len(left)).reshape(-1, 2).T
-    index = how.prepare(1, {1: right}, times) or {}
-    pieces = how.candidates(1, Target({1: right}, index, times), Probe({0: left}, low, high))
-    pairs = [(int(i), int(j)) for p, r in pieces for i, j in zip(p, r, strict=True)]
-    assert how.exact
-    assert len(set(pairs)) == len(pairs)
-    return sorted((i, j) for i, j in pairs if low[i] <= j <= high[i])
+def found(kind: Any, left: pa.Array, right: pa.Array, reach: Reach = None) -> Pairs:
+    return pairs.found(kernel(kind), left, right, reach)
 
 
-def expected(
-    kind: Any, left: pa.Array, right: pa.Array, reach: Sequence[tuple[int, int]] | None = None
-) -> list[tuple[int, int]]:
-    """Every pair in reach, by the definition."""
-    low, high = np.array(reach or [(0, len(right))] * len(left)).reshape(-1, 2).T
-    i, j = np.divmod(np.arange(len(left) * len(right)), len(right))
-    inside = (low[i] <= j) & (j <= high[i])
-    i, j = i[inside], j[inside]
-    holds = kernel(kind).holds([left.take(pa.array(i)), right.take(pa.array(j))])
-    return list(zip(i[holds].tolist(), j[holds].tolist(), strict=True))
+def expected(kind: Any, left: pa.Array, right: pa.Array, reach: Reach = None) -> Pairs:
+    return pairs.expected(kernel(kind), left, right, reach)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class World:
         if hop.stream > route.start:
             visible = self.old[hop.stream]
         for host in hop.hosts(reach):
-            for times in hop.slices.held_by(host, reach):
+            for times in hop.slices.held(*reach).get(host, ()):
                 for row in range(visible):
                     if times[0] <= self.times[hop.stream][row] <= times[1]:
                         yield from self._hop(route, at + 1, {**bound, hop.stream: row})

@@ -26,8 +26,8 @@ from anabranch.routing.coordinated import CtrRouter
 from anabranch.routing.partitioned import HashRouter
 from anabranch.routing.sliced import PspRouter
 from anabranch.routing.strategies import Strategy
-from anabranch.sim.diffusion import Pacing
 from anabranch.sim.hardware import free
+from anabranch.sim.pacing import Pacing
 from anabranch.sim.queries import Chance
 from anabranch.sim.simulation import Setup, Simulation
 from anabranch.sim.tuples import Tuples

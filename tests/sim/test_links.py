@@ -11,10 +11,10 @@ import simpy
 
 from anabranch.model.terms import Match
 from anabranch.routing.sliced import Psp
-from anabranch.sim.diffusion import Change, Pacing
 from anabranch.sim.faults import Fault
 from anabranch.sim.hardware import Costs, Hardware, Machine, Wire
 from anabranch.sim.network import Link
+from anabranch.sim.pacing import Change, Pacing
 from anabranch.sim.queries import Chance, join
 from anabranch.sim.scenarios import drawn, judged
 from anabranch.sim.simulation import Setup

@@ -12,12 +12,13 @@ from rich.console import Console
 
 from anabranch.cli.simulate import check_seeds
 from anabranch.routing.aligned import Atr
+from anabranch.routing.baselines import UnawareRouter
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
-from anabranch.sim.diffusion import Change, Pacing
 from anabranch.sim.faults import Fault
-from anabranch.sim.hardware import even, ld07
+from anabranch.sim.hardware import FREE, even, ld07
 from anabranch.sim.messages import Visit
+from anabranch.sim.pacing import Change, Pacing
 from anabranch.sim.queries import clique
 from anabranch.sim.scenarios import STRATEGIES, drawn, judged, right_answer, timeline
 from anabranch.sim.simulation import Setup, simulate
@@ -104,3 +105,30 @@ def test_plain_psp_has_one_cycle_at_a_time_and_takes_longer() -> None:
     )
     assert sorted(quick.answer.tolist()) == sorted(plain.answer.tolist())
     assert quick.response() < plain.response()
+
+
+def test_a_probing_can_cost_the_same_however_much_it_compares() -> None:
+    one = replace(setup("central"), hardware=even(1, replace(FREE, probe=1e-3)))
+    outcome = simulate(one)
+    assert outcome.answer.tolist()
+    probes = round(outcome.busy[0] / 1e-3)
+    assert outcome.busy[0] == pytest.approx(probes * 1e-3)
+    assert outcome.routed <= probes + 2, "a tuple probes once at least, but for the very first"
+    by_pair = simulate(replace(one, hardware=even(1, replace(FREE, pair=1e-3))))
+    assert by_pair.busy[0] > outcome.busy[0], "there is more than one row in reach"
+
+
+def test_hosts_that_nobody_sends_anything_keep_what_they_have_unless_they_are_told() -> None:
+    lazy, eager = (
+        simulate(setup(Atr(segment="2 seconds"), pacing=Pacing(purge_idle=purge)))
+        for purge in (False, True)
+    )
+    assert sorted(map(tuple, lazy.answer.tolist())) == sorted(map(tuple, eager.answer.tolist()))
+    assert lazy.state() > eager.state()
+
+
+def test_the_unaware_baseline_finds_some_results_and_loses_most() -> None:
+    query = setup("central").query
+    unaware = simulate(setup(UnawareRouter(query, 4, 1_000_000)))
+    expected = right_answer(query, unaware.history.taken)
+    assert 0 < len(unaware.answer) < 0.5 * sum(expected.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from anabranch.experiments import ld07, psp09
 from anabranch.experiments.figure import Chart, Check, Claim, Experiment, Measured, Point
@@ -10,7 +11,11 @@ from anabranch.routing.aligned import Atr
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
 from anabranch.routing.strategies import Strategy
-from anabranch.sim.hardware import Costs
+from anabranch.sim.hardware import Costs, Hardware, Machine
+from anabranch.sim.pacing import Pacing
+from anabranch.sim.queries import clique
+from anabranch.sim.simulation import Setup
+from anabranch.sim.workload import steady
 
 STRATEGIES: dict[str, Strategy] = {
     "central": "central",
@@ -24,6 +29,27 @@ def _no_copies(found: Mapping[str, Measured]) -> tuple[bool, str]:
     kept = {name: found["state"].mean(name, 8.0) for name in STRATEGIES}
     told = ", ".join(f"{name} {value:,.0f}" for name, value in kept.items())
     return kept["psp"] < 1.1 * kept["central"] and kept["psp"] < min(kept["atr"], kept["ctr"]), told
+
+
+def _redundant(found: Mapping[str, Measured]) -> tuple[bool, str]:
+    copied, once = (found["state"].mean(name, 8.0) for name in ("atr", "central"))
+    return copied > 1.5 * once, f"{copied:,.0f} tuples, and {once:,.0f} without copies"
+
+
+def _from_low_to_high(metric: str, names: tuple[str, ...]) -> Check:
+    def check(found: Mapping[str, Measured]) -> tuple[bool, str]:
+        values = [found[metric].mean(name, 8.0) for name in names]
+        told = ", ".join(f"{name} {value:,.1f}" for name, value in zip(names, values, strict=True))
+        return values == sorted(values), told
+
+    return check
+
+
+def _routing_cost(found: Mapping[str, Measured]) -> tuple[bool, str]:
+    _, told = _from_low_to_high("routing", ("atr", "psp", "ctr"))(found)
+    return all(
+        _from_low_to_high("routing", (name, "ctr"))(found)[0] for name in ("atr", "psp")
+    ), told
 
 
 def _does_not_collapse(name: str) -> Check:
@@ -41,9 +67,38 @@ def _together() -> Experiment:
         Chart(f"beyond-{metric}", f"All strategies: {title}", "hosts", title, metric, claims)
         for metric, title, claims in (
             ("throughput", "results a second", ()),
+            (
+                "routing",
+                "µs of routing a tuple",
+                (
+                    Claim(
+                        "routing costs more with CTR than with ATR and PSP (PSP09, Figure 7)",
+                        _routing_cost,
+                    ),
+                ),
+            ),
             ("response", "mean response time (s)", ()),
-            ("state", "tuples in memory", (Claim("PSP keeps no tuple twice", _no_copies),)),
-            ("traffic", "tuples sent for each tuple", ()),
+            (
+                "state",
+                "tuples in memory",
+                (
+                    Claim("PSP keeps no tuple twice", _no_copies),
+                    Claim(
+                        "with windows as long as segments, ATR wastes memory (PSP09, section 7)",
+                        _redundant,
+                    ),
+                ),
+            ),
+            (
+                "traffic",
+                "tuples sent for each tuple",
+                (
+                    Claim(
+                        "ATR sends least, PSP most (PSP09, Figure 7)",
+                        _from_low_to_high("traffic", ("atr", "ctr", "psp")),
+                    ),
+                ),
+            ),
         )
     )
     return Experiment(
@@ -56,12 +111,67 @@ def _together() -> Experiment:
                 psp09.SINCE,
             )
             for name, strategy in STRATEGIES.items()
-            for hosts in (2.0, 4.0, 8.0, 16.0)
+            for hosts in (2.0, 8.0, 16.0)
         ),
         charts,
         "The join of PSP09's Figure 8 with a selectivity of 0.1",
         lambda point: point.x == 8.0,
     )
+
+
+_WAITING, _HASTY = "waiting for the rows of an epoch", "not waiting"
+
+
+@dataclass(frozen=True)
+class Late:
+    """CTR on links of very different latencies, with or without the synchronization."""
+
+    waits: bool
+    latency: float
+
+    def __call__(self, seed: int) -> Setup:
+        return Setup(
+            clique([5.0] * 3, 0.1),
+            Ctr(hop=0),
+            Hardware((Machine(),) * 6, Costs(), latency=(1e-4, self.latency), seed=seed),
+            steady([8.0] * 3, 20.0, seed),
+            pacing=Pacing(epoch=0.5, most=1),
+            collect=True,
+            synchronized=self.waits,
+        )
+
+
+def _is_missed(found: Mapping[str, Measured]) -> tuple[bool, str]:
+    hasty, waiting = sorted(found["lost"].line(_HASTY)), found["lost"].line(_WAITING)
+    told = ", ".join(f"{value:.1f} % ({x:g} s)" for x, value in hasty)
+    return hasty[-1][1] > 0 and not any(value for _, value in waiting), told
+
+
+SYNCHRONIZATION = Experiment(
+    "beyond-synchronization",
+    tuple(
+        Point(name, latency, Late(name == _WAITING, latency))
+        for name in (_WAITING, _HASTY)
+        for latency in (0.001, 0.1, 0.5, 1.0)
+    ),
+    (
+        Chart(
+            "beyond-synchronization",
+            "CTR without the synchronization that LD07 leaves out",
+            "greatest latency of a link (s)",
+            "results lost (%)",
+            "lost",
+            (
+                Claim(
+                    "CTR needs synchronization among the nodes of different hops (PSP09, section "
+                    "7): without it results are lost, with it none are",
+                    _is_missed,
+                ),
+            ),
+        ),
+    ),
+    "Three streams, six hosts, links of 0.1 ms up to the latency on the axis",
+)
 
 
 SCALE = Experiment(
@@ -125,4 +235,4 @@ PROBING = Experiment(
     lambda point: point.x == 50.0,
 )
 
-EXPERIMENTS = (_together(), SCALE, PROBING)
+EXPERIMENTS = (_together(), SYNCHRONIZATION, SCALE, PROBING)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from anabranch.sim.simulation import Setup
 
 Metric = str
-"""throughput, response, state, traffic, balance, routing: see `running.measure`."""
+"""throughput, response, state, traffic, balance, routing, lost: see `running.measure`."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from anabranch.routing.aligned import Atr
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
 from anabranch.routing.strategies import Strategy
-from anabranch.sim.diffusion import Change, Pacing
 from anabranch.sim.hardware import Costs, Hardware, Machine
+from anabranch.sim.pacing import Change, Pacing
 from anabranch.sim.queries import chain
 from anabranch.sim.simulation import Setup
 from anabranch.sim.workload import Jump, Profile, Steady, Workload
@@ -24,7 +24,7 @@ from anabranch.sim.workload import Jump, Profile, Steady, Workload
 WINDOW, RATE = 10.0, 50.0
 FILLED = 12.0
 """Seconds of tuples that fill the windows at the beginning."""
-SECONDS, SINCE = 5.0, 1.0
+SECONDS, SINCE = 4.0, 1.0
 COSTS = Costs(send=1e-6, receive=1e-6, pair=1e-7, result=0.0, tuple_bytes=20)
 """PSP09 assumes that the network is sufficient (5.1): tuples are small."""
 
@@ -173,7 +173,7 @@ SEGMENTS = Experiment(
             5.0,
         )
         for name, length in zip(_BY_LENGTH, _LENGTHS, strict=True)
-        for nodes in _NODES
+        for nodes in (4.0, 12.0, 19.0)
     ),
     (
         Chart(
@@ -230,7 +230,7 @@ SEGMENT_STATE = Experiment(
         ),
     ),
     "Selectivity 0.1. PSP09's operators purge when a tuple comes, so hosts keep what they have "
-    "when their segment is over. Where idle hosts are told the time, as everywhere else here, state "
+    "when their segment is over. Where idle hosts are told the time, as all others here are, state "
     "is that of (W + T) / T segments (LD07, Eq. 2), whatever the number of nodes",
     lambda point: point.x in (4.0, 19.0),
 )

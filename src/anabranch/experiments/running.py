@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from anabranch.experiments.figure import Experiment, Measured, Point
-from anabranch.sim.simulation import Setup, simulate
+from anabranch.sim.scenarios import right_answer
+from anabranch.sim.simulation import Outcome, Setup, simulate
 
-METRICS = ("throughput", "response", "state", "traffic", "balance", "routing")
+METRICS = ("throughput", "response", "state", "traffic", "balance", "routing", "lost")
 
 Numbers = dict[str, Any]
 
@@ -31,6 +33,7 @@ def measure(setup: Setup, since: float) -> Numbers:
         "state": outcome.state(since),
         "traffic": outcome.traffic(),
         "balance": float(busy.mean() / busy.max()) if busy.max() else 1.0,
+        "lost": _lost(setup, outcome),
         "routing": outcome.history.routing / max(outcome.routed, 1) * 1e6,
         "series": {
             "made": outcome.made.tolist(),
@@ -40,6 +43,15 @@ def measure(setup: Setup, since: float) -> Numbers:
             ],
         },
     }
+
+
+def _lost(setup: Setup, outcome: Outcome) -> float:
+    """The part of the answer that is not there, in percent; 0 where results were only counted."""
+    if not setup.collect:
+        return 0.0
+    expected = right_answer(setup.query, outcome.history.taken)
+    made = Counter(map(tuple, outcome.answer.tolist()))
+    return 100 * (expected - made).total() / max(expected.total(), 1)
 
 
 class Cache:

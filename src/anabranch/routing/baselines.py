@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 from anabranch.adapt.events import Event
-from anabranch.adapt.load import Loads
 from anabranch.model.query import Query
 from anabranch.routing.base import Box, Measured, Plan, Share, Situation
 from anabranch.routing.slices import Density, Slices
@@ -28,14 +27,14 @@ class UnawareRouter:
 
     def __init__(self, query: Query, hosts: int, segment: int) -> None:
         self.hosts, self._segment = hosts, segment
-        self.loads = Loads(hosts)
+        self._given = dict.fromkeys(range(hosts), 0.0)
+        """Rows that each host was given so far: its load, as far as this baseline knows."""
         self._slices: list[Slices[int] | None] = [None] * len(query.streams)
 
     def __repr__(self) -> str:
         return f"UnawareRouter({self.hosts}, {self._segment})"
 
     def route(self, situation: Situation) -> Plan:
-        self.loads.settle(situation.waiting)
         for stream, refs in enumerate(situation.new):
             self._extend(stream, Density(refs))
         pieces: list[dict[int, list[Box]]] = []
@@ -55,30 +54,41 @@ class UnawareRouter:
         if fresh.first is None or fresh.last is None:
             return
         slices = self._slices[stream]
+        rows = fresh.rate * self._segment
         if slices is None:
-            host = self.loads.least()
+            host = self._least(rows)
             slices = Slices((fresh.first,), (host, host))
         while fresh.last >= slices.last_edge + self._segment:
-            host = self.loads.least()
-            self.loads.expect(host, 1.0)
-            slices = slices.cut(slices.last_edge + self._segment, host)
+            slices = slices.cut(slices.last_edge + self._segment, self._least(rows))
         self._slices[stream] = slices
+
+    def _least(self, rows: float) -> int:
+        """The host with the least to do, which gets some rows more."""
+        host = min(self._given, key=lambda host: (self._given[host], host))
+        self._given[host] += rows
+        return host
 
     def learn(self, measured: Measured) -> tuple[Event, ...]:
         return ()
 
     def rescale(self, hosts: int, *, at_once: bool) -> tuple[Event, ...]:
-        self.hosts = self.loads.hosts = hosts
+        self.hosts = hosts
+        self._given = {host: self._given.get(host, 0.0) for host in range(hosts)}
         return ()
 
     def forecast(self, rates: Sequence[float], query: Query) -> str:
         return "no row is copied or sent on, and results are lost"
 
     def snapshot(self) -> Mapping[str, Any]:
-        return {"hosts": self.hosts, "slices": [s and s.to_dict() for s in self._slices]}
+        return {
+            "hosts": self.hosts,
+            "slices": [s and s.to_dict() for s in self._slices],
+            "given": [self._given[host] for host in range(self.hosts)],
+        }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self._slices = [s and Slices.from_dict(s) for s in saved["slices"]]
+        self._given = dict(enumerate(saved["given"]))
 
 
 def _met(combined: Sequence[tuple[Box, ...]]) -> list[Box]:

@@ -24,7 +24,7 @@ from anabranch.model.query import Query
 from anabranch.routing.adaptive import HOP, AdaptiveRouter, checked_hop
 from anabranch.routing.base import Hop, Plan, Route, Situation
 from anabranch.routing.reach import reaches
-from anabranch.routing.slices import BEGINNING, END, Density, Range, Slices
+from anabranch.routing.slices import END, Density, Range, Slices
 
 PIECES = 4
 """Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
@@ -85,13 +85,13 @@ class PspRouter(AdaptiveRouter):
             for start in range(len(self._names))
             if situation.new[start]
         )
-        everything = (BEGINNING, END)
+        held = {
+            stream: slices.held()
+            for stream, slices in enumerate(self._slices)
+            if slices is not None
+        }
         keeps = {
-            host: {
-                stream: slices.held_by(host, everything)
-                for stream, slices in enumerate(self._slices)
-                if slices is not None
-            }
+            host: {stream: mine.get(host, []) for stream, mine in held.items()}
             for host in range(self.hosts)
         }
         plan = Plan(

@@ -65,16 +65,20 @@ class Slices(Generic[Owner]):
             yield (start, stop), self.owners[at]
             at += 1
 
-    def held_by(self, owner: Owner, reach: Range) -> list[Range]:
-        """The times in reach that an owner has, neighbouring pieces as one."""
-        held: list[Range] = []
-        for (first, last), who in self.pieces(*reach):
-            if who == owner:
-                if held and held[-1][1] + 1 == first:
-                    held[-1] = (held[-1][0], last)
-                else:
-                    held.append((first, last))
-        return held
+    def held(self, first: int = BEGINNING, last: int = END) -> dict[Owner, list[Range]]:
+        """The pieces that meet a range of times, by owner, neighbouring ones as one.
+
+        >>> Slices((10, 20), (0, 0, 1)).held()[1]
+        [(20, 2305843009213693952)]
+        """
+        found: dict[Owner, list[Range]] = {}
+        for (start, stop), owner in self.pieces(first, last):
+            mine = found.setdefault(owner, [])
+            if mine and mine[-1][1] + 1 == start:
+                mine[-1] = (mine[-1][0], stop)
+            else:
+                mine.append((start, stop))
+        return found
 
     @property
     def last_edge(self) -> int:

@@ -7,31 +7,27 @@ Spark runtime describes a batch. Epochs overlap: the next one is sent as long as
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import simpy
 
-from anabranch.adapt.events import Event
 from anabranch.kernel.order import steps_along
-from anabranch.kernel.tally import Tally
 from anabranch.model.query import Query
-from anabranch.model.watermark import Seen, advance, expired_before
 from anabranch.report.diffusion import measured
-from anabranch.report.statistics import Statistics
 from anabranch.routing.adaptive import AdaptiveRouter
 from anabranch.routing.aligned import AtrRouter
-from anabranch.routing.base import Plan, Router, Situation, probe_orders
+from anabranch.routing.base import Router, probe_orders
 from anabranch.routing.sliced import PspRouter
 from anabranch.routing.strategies import Strategy, router_for
 from anabranch.sim.assignments import assignments
 from anabranch.sim.cluster import Cluster
 from anabranch.sim.directory import Bools, Directory, OldRows
 from anabranch.sim.epochs import Epoch, Progress
+from anabranch.sim.history import History
+from anabranch.sim.intake import Intake
 from anabranch.sim.messages import (
     Arrived,
     Back,
@@ -39,76 +35,21 @@ from anabranch.sim.messages import (
     Commit,
     Committed,
     Done,
-    Drop,
     Ended,
-    Moved,
     Probe,
     Purge,
     Reset,
-    Send,
     Unit,
 )
-from anabranch.sim.network import DIFFUSION, FUSION
-from anabranch.sim.tuples import Ints, Tuples
-from anabranch.state.manifest import without_expired
-from anabranch.state.segment import SegmentRef
-
-Waits = Generator[simpy.Event, Any, None]
-"""A process: what it waits for, one event after the other."""
+from anabranch.sim.moving import Mover
+from anabranch.sim.network import DIFFUSION, FUSION, Waits
+from anabranch.sim.pacing import Change, Pacing
+from anabranch.sim.tuples import Tuples
 
 CYCLES = 4
 """Cycles on a ring at once, for each of its hosts."""
 RECENT = 16
 """Epochs over which the pace of a run is measured: single ones come in jumps."""
-
-
-@dataclass(frozen=True)
-class Pacing:
-    """How epochs follow each other."""
-
-    epoch: float = 1.0
-    """Seconds of rows that are routed together."""
-    most: int = 8
-    """Epochs of rows that are routed together when they had to wait."""
-    in_flight: int = 64
-    """Epochs that may be under way at once, where hosts wait for each other."""
-    units: int | None = None
-    """Cycles on a ring at once: 1 is plain PSP, more is PSP-I; None: some for each host."""
-    backlog: float = 4.0
-    """Seconds of work that the least busy host may have waiting before the next epoch is sent."""
-    preload: float = 0.0
-    """Seconds of event time at the beginning in which windows are filled, and nothing is joined."""
-    purge_idle: bool = True
-    """Whether hosts that get no rows are told the time; else rows are purged by those that come."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """Something that is asked for while the join runs, as a user of a run would."""
-
-    at: float
-    kind: str
-    """rescale, switch, or crown (make ATR change its master now)."""
-    hosts: int = 0
-    at_once: bool = False
-    strategy: Strategy = "central"
-
-
-@dataclass
-class History:
-    """What a run leaves behind to look at."""
-
-    plans: list[Plan] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    told: list[tuple[float, str]] = field(default_factory=list)
-    late: int = 0
-    taken: list[list[Tuples]] = field(default_factory=list)
-    """Rows of each stream that were not late: what the answer is about."""
-    processed: int = 0
-    """Rows whose epochs are committed."""
-    resets: int = 0
-    routing: float = 0.0
-    """Real seconds that the router took: it is the one thing here that is not simulated."""
 
 
 class Diffusion:
@@ -130,10 +71,8 @@ class Diffusion:
         self.router = self._router(strategy, used)
         self.history = History(taken=[[] for _ in self._streams])
         self._directory = Directory(query, len(cluster.hosts))
-        self._statistics = Statistics()
-        self._segments: list[list[SegmentRef]] = [[] for _ in self._streams]
-        self._seen = tuple(Seen(None, 0) for _ in self._streams)
-        self._watermark: int | None = None
+        self._mover = Mover(self._directory, self._network, self._tell)
+        self._intake = Intake(query, cluster.hardware.costs.tuple_bytes)
         self._numbers = count()
         self._unit_numbers = count()
         self._attempt = 0
@@ -144,7 +83,6 @@ class Diffusion:
         self._lives = [0] * len(cluster.hosts)
         self._sent = [0] * len(cluster.hosts)
         """Tuples that each host was sent."""
-        self._moving = 0
         self._ring: tuple[int, ...] | None = None
         self._commits: deque[float] = deque(maxlen=RECENT)
         self._stir = cluster.env.event()
@@ -230,12 +168,13 @@ class Diffusion:
     def _routed(self, arrived: Mapping[int, Tuples]) -> Epoch | None:
         """Describe the rows to the router, and take its plan."""
         self._change()
-        rows = {stream: self._timely(stream, some) for stream, some in arrived.items()}
-        rows = {stream: some for stream, some in rows.items() if len(some)}
+        rows = self._intake.timely(arrived)
+        self.history.late += sum(map(len, arrived.values())) - sum(map(len, rows.values()))
         if not rows:
             return None
         number = next(self._numbers)
-        situation = self._situation(number, rows)
+        waiting = {host: seconds for host, seconds in self._waiting().items() if seconds}
+        situation = self._intake.situation(number, rows, waiting)
         began = perf_counter()
         plan = self.router.route(situation)
         self.history.routing += perf_counter() - began
@@ -247,7 +186,7 @@ class Diffusion:
         for stream, some in rows.items():
             self.history.taken[stream].append(some)
             self._directory.live[stream].add(some, number)
-        self._advance(situation, rows)
+        self._intake.advance(situation, rows, self._env.now)
         ring: tuple[int, ...] = ()
         if isinstance(self.router, PspRouter) and plan.routes:
             ring = tuple(sorted(host for host, kept in plan.keeps.items() if any(kept.values())))
@@ -273,64 +212,12 @@ class Diffusion:
             < self._pacing.preload * 1e6,
         )
 
-    def _timely(self, stream: int, rows: Tuples) -> Tuples:
-        if self._watermark is None:
-            return rows
-        timely = rows.times >= self._watermark
-        self.history.late += len(rows) - int(timely.sum())
-        return rows.take(timely)
-
-    def _situation(self, number: int, rows: Mapping[int, Tuples]) -> Situation:
-        size = self._hardware.costs.tuple_bytes
-        new = [
-            [
-                SegmentRef(
-                    f"{number}/{stream}",
-                    stream,
-                    len(rows[stream]),
-                    len(rows[stream]) * size,
-                    int(rows[stream].times.min()),
-                    int(rows[stream].times.max()),
-                    0,
-                )
-            ]
-            if stream in rows
-            else []
-            for stream in self._streams
-        ]
-        return Situation(
-            self._query,
-            number,
-            [list(refs) for refs in self._segments],
-            new,
-            self._watermark,
-            self._statistics.selectivities,
-            self._statistics.partners,
-            {host: seconds for host, seconds in self._waiting().items() if seconds},
-        )
-
     def _waiting(self) -> dict[int, float]:
         """Seconds of work that hosts have before them, on its way to them included."""
         return {
             host.number: host.waiting(self._sent[host.number])
             for host in self._hosts[: self.router.hosts]
         }
-
-    def _advance(self, situation: Situation, rows: Mapping[int, Tuples]) -> None:
-        """Event time goes on, as it does on Spark when a batch is committed."""
-        now = round(self._env.now * 1e6)
-        self._seen = tuple(
-            Seen(max(int(rows[stream].times.max()), seen.greatest or 0), now)
-            if stream in rows
-            else seen
-            for stream, seen in enumerate(self._seen)
-        )
-        mark = advance(self._query.streams, self._seen, self._watermark, now)
-        self._watermark = mark.value
-        self._segments = [
-            list(without_expired(situation.all(stream), expired_before(mark.value, window)))
-            for stream, window in enumerate(self._query.windows)
-        ]
 
     def _change(self) -> None:
         """Take up what was asked for before now."""
@@ -342,28 +229,30 @@ class Diffusion:
             elif change.kind == "switch":
                 self.router = self._router(change.strategy, change.hosts or self.router.hosts)
             elif isinstance(self.router, AtrRouter) and len(self.router.reigns) == 1:
-                greatest = [seen.greatest for seen in self._seen if seen.greatest is not None]
                 master = (self.router.reigns[0].master + 1) % len(self._query.streams)
-                self.router.crown(master, max(greatest, default=0) + 1)
+                self.router.crown(master, self._intake.latest + 1)
 
     # -- carrying it out ---------------------------------------------------------------------
 
     def _dispatch(self, epoch: Epoch) -> Waits:
         """Send an epoch's rows to where the plan needs them, and what to do with them."""
         epoch.progress = Progress(begun=True)
+        needed = self._claimed(epoch)
         by_shares = not epoch.plan.routes
-        moves = not by_shares and self._moves(epoch)
+        moves = not by_shares and self._lacking(epoch, needed)
         if moves or (self._ring is not None and epoch.ring != self._ring):
             # Rows under way to a slice must be there before it moves, and before the ring changes.
             yield from self._drained(epoch)
+            needed = self._claimed(epoch)
         if moves:
-            yield from self._move(self._missing(epoch, self._needed(epoch)))
+            missing = self._directory.missing(epoch.number, needed)
+            yield from self._mover.move(missing, self._something_new)
+            needed = self._claimed(epoch)
         self._ring = epoch.ring
-        needed = self._needed(epoch)
-        old = self._directory.rows_of(self._missing(epoch, needed)) if by_shares else {}
-        self._directory.retire(epoch.number, needed, epoch.situation.watermark)
-        for live, needs in zip(self._directory.live, needed, strict=True):
-            live.held |= needs
+        old: OldRows = {}
+        if by_shares:
+            old = self._directory.rows_of(self._directory.missing(epoch.number, needed))
+        self._directory.hand_over(epoch.number, needed, epoch.situation.watermark)
         epoch.progress.order = epoch.order(self._attempt, self._safe())
         if epoch.ring:
             yield from self._send_round(epoch)
@@ -372,60 +261,23 @@ class Diffusion:
         epoch.progress.dispatched = True
         self._check(epoch)
 
-    def _needed(self, epoch: Epoch) -> list[Bools]:
-        return self._directory.needed(epoch.plan, epoch.number, epoch.situation.watermark)
+    def _claimed(self, epoch: Epoch) -> list[Bools]:
+        """Which hosts must have which rows; what they were to drop and still have is theirs."""
+        needed = self._directory.needed(epoch.plan, epoch.number, epoch.situation.watermark)
+        self._directory.reclaim(needed)
+        return needed
 
-    def _moves(self, epoch: Epoch) -> bool:
-        return any(some.any() for some in self._missing(epoch, self._needed(epoch)))
-
-    def _missing(self, epoch: Epoch, needed: Sequence[Bools]) -> list[Bools]:
-        """Old rows that hosts need and have not got."""
-        return [
-            needs & ~live.held & (live.epochs < epoch.number)
-            for live, needs in zip(self._directory.live, needed, strict=True)
-        ]
+    def _lacking(self, epoch: Epoch, needed: Sequence[Bools]) -> bool:
+        return any(some.any() for some in self._directory.missing(epoch.number, needed))
 
     def _safe(self) -> int | None:
         """The watermark before the first epoch under way: no older rows than its can be needed."""
-        return self._under_way[0].situation.watermark if self._under_way else self._watermark
+        return self._under_way[0].situation.watermark if self._under_way else self._intake.watermark
 
     def _drained(self, epoch: Epoch) -> Waits:
         """Wait until every epoch before is committed."""
         while self._under_way and self._under_way[0] is not epoch:
             yield self._something_new()
-
-    def _move(self, missing: Sequence[Bools]) -> Waits:
-        """Rows go from a host that has them to those that need them; the join waits."""
-        while self._moving:  # rows that are still to be dropped must not be dropped afterwards
-            yield self._something_new()
-        for stream, (live, some) in enumerate(zip(self._directory.live, missing, strict=True)):
-            for host in np.flatnonzero(some.any(axis=1)).tolist():
-                lacking = np.flatnonzero(some[host])
-                anyone = live.held[:, lacking].any(axis=0)
-                sources = np.where(anyone, live.held[:, lacking].argmax(axis=0), DIFFUSION)
-                for source in np.unique(sources):
-                    which = lacking[sources == source]
-                    self._moving += 1
-                    self._order_move(stream, int(source), int(host), which)
-            live.held |= some
-        while self._moving:
-            yield self._something_new()
-
-    def _order_move(self, stream: int, source: int, target: int, which: Ints) -> None:
-        live = self._directory.live[stream]
-        rows = live.rows.take(which)
-        self._tell(f"{len(rows)} rows of stream {stream} move from {source} to {target}")
-        if source == DIFFUSION:
-            moved = Moved(self._attempt, stream, rows, live.epochs[which])
-            self._network.send(DIFFUSION, target, moved, len(rows))
-        else:
-            self._network.send(DIFFUSION, source, Send(self._attempt, stream, rows.ids, target))
-
-    def _drop_retired(self) -> None:
-        first = self._under_way[0].number if self._under_way else None
-        for host, stream, ids in self._directory.due(first):
-            self._moving += 1
-            self._network.send(DIFFUSION, host, Drop(self._attempt, stream, ids))
 
     def _assign(self, epoch: Epoch, needed: Sequence[Bools], old: OldRows) -> None:
         """One message to each host that takes part."""
@@ -473,7 +325,7 @@ class Diffusion:
         elif isinstance(message, Committed):
             self._committed(message.epoch)
         elif isinstance(message, Arrived):
-            self._moving -= message.attempt == self._attempt
+            self._mover.arrived(message.attempt)
         elif message.attempt == self._attempt:
             self._noted(message)
         self._notify()
@@ -514,7 +366,7 @@ class Diffusion:
             self.history.processed += epoch.size
             if not epoch.quiet:
                 self._learn(epoch)
-        self._drop_retired()
+        self._mover.drop_retired(self._under_way[0].number if self._under_way else None)
         self._directory.expire(self._safe())
 
     def _learn(self, epoch: Epoch) -> None:
@@ -524,10 +376,7 @@ class Diffusion:
         seconds = max((now - begin) / max(len(self._commits), 1), 1e-6)
         self._commits.append(now)
         reports = epoch.progress.reports
-        tally = Tally()
-        for report in reports:
-            tally.add(report)
-        self._statistics = self._statistics.after(tally, epoch.plan, epoch.situation, reports)
+        self._intake.learn(epoch.plan, epoch.situation, reports)
         if epoch.router is self.router:
             if isinstance(self.router, AdaptiveRouter):
                 self.router.work.expected = epoch.pairs
@@ -541,7 +390,7 @@ class Diffusion:
         self._tell(f"host {host} is back: attempt {self._attempt}")
         self._directory.forget_places()
         self._sent = [0] * len(self._hosts)
-        self._moving = 0
+        self._mover.reset(self._attempt)
         self._ring = None
         for epoch in self._under_way:
             epoch.progress = Progress()

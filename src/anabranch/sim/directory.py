@@ -70,10 +70,7 @@ class Directory:
             live.retiring[:] = NOT_RETIRING
 
     def needed(self, plan: Plan, epoch: int, watermark: int | None) -> list[Bools]:
-        """For each stream, which hosts must have which rows to carry a plan out.
-
-        Rows that a host was to drop and still has are its own again.
-        """
+        """For each stream, which hosts must have which rows to carry a plan out."""
         found = [np.zeros(live.held.shape, np.bool_) for live in self.live]
         for host, stream, inside in chain(self._kept(plan), self._shared(plan)):
             found[stream][host] |= inside
@@ -83,13 +80,24 @@ class Directory:
             found[stream] &= live.epochs <= epoch
             if watermark is not None:  # rows that expired wait here for epochs before
                 found[stream] &= live.rows.times >= watermark - self._query.windows[stream]
-            again = found[stream] & (live.retiring != NOT_RETIRING)
-            live.held |= again
-            live.retiring[again] = NOT_RETIRING
         return found
 
-    def retire(self, epoch: int, needed: Sequence[Bools], watermark: int | None) -> None:
-        """Rows that hosts have and need no more go once all epochs before are committed.
+    def reclaim(self, needed: Sequence[Bools]) -> None:
+        """Rows that a host was to drop and still has are its own again, if it needs them."""
+        for live, needs in zip(self.live, needed, strict=True):
+            again = needs & (live.retiring != NOT_RETIRING)
+            live.held |= again
+            live.retiring[again] = NOT_RETIRING
+
+    def missing(self, epoch: int, needed: Sequence[Bools]) -> list[Bools]:
+        """Rows from before an epoch that hosts need and have not got."""
+        return [
+            needs & ~live.held & (live.epochs < epoch)
+            for live, needs in zip(self.live, needed, strict=True)
+        ]
+
+    def hand_over(self, epoch: int, needed: Sequence[Bools], watermark: int | None) -> None:
+        """Hosts get what they need; what they need no more goes once epochs before are committed.
 
         Rows that have expired go by themselves.
         """
@@ -99,6 +107,7 @@ class Directory:
                 idle &= live.rows.times >= watermark - window
             live.retiring[idle] = epoch - 1
             live.held &= ~idle
+            live.held |= needs
 
     def due(self, first: int | None) -> Iterator[tuple[int, int, Ints]]:
         """Hosts, streams and ids of rows that may go now; `first` is the first epoch under way."""

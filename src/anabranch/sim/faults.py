@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anabranch.sim.cluster import Cluster
-from anabranch.sim.diffusion import History, Waits
+from anabranch.sim.history import History
 from anabranch.sim.messages import Back
-from anabranch.sim.network import DIFFUSION
+from anabranch.sim.network import DIFFUSION, Waits
 
 KINDS = ("crash", "stall", "repeat", "drift")
 

@@ -6,9 +6,7 @@ in between, the simulated clock goes on, and the host may crash.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from anabranch.sim.directory import in_groups
 from anabranch.sim.doing import Doing
 from anabranch.sim.hardware import Machine
 from anabranch.sim.holding import Held
+from anabranch.sim.inbox import Inbox, Passages
 from anabranch.sim.messages import (
     Arrived,
     Assignment,
@@ -56,27 +55,6 @@ Work = Iterator[float]
 """CPU seconds of a host of average speed, one after the other."""
 
 
-@dataclass(frozen=True, eq=False)
-class Passages:
-    """Passages of one route and hop that wait here: they are dealt with together."""
-
-    key: tuple[Order, int, int]
-    waiting: list[Passage] = field(default_factory=list)
-
-    @property
-    def epoch(self) -> int:
-        return self.key[0].epoch
-
-    @property
-    def attempt(self) -> int:
-        return self.key[0].attempt
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """The oldest first, and of one epoch what is nearest to its results."""
-        return self.key[0].epoch, -self.key[2]
-
-
 class JoinHost:
     """One host of the cluster."""
 
@@ -99,11 +77,10 @@ class JoinHost:
         """What its clock shows of a second: it times its own work with it."""
         self.life = 0
         """How often it has crashed."""
+        self.synchronized = True
+        """Whether combinations wait for the rows of their epoch; without that, results are lost."""
         self._epoch = -1
-        self._inbox: deque[Any] = deque()
-        self._passages: dict[tuple[Order, int, int], Passages] = {}
-        self._queued = 0
-        """Tuples that wait to be worked on."""
+        self._inbox = Inbox()
         self.received = 0
         """Tuples that have come from the diffusion operator."""
         self._per_tuple = self.costs.receive + PARTNERS * self.costs.of_a_pair
@@ -122,22 +99,10 @@ class JoinHost:
             if message.lives[self.number] == self.life:
                 self._reset(message.attempt)
             return
-        if source == DIFFUSION and _attempt(message) >= self.attempt:
-            self.received += _tuples(message)
-        self._take(message)
+        if source == DIFFUSION and message.attempt >= self.attempt:
+            self.received += message.load
+        self._inbox.put(message)
         self._wake()
-
-    def _take(self, message: Any) -> None:
-        self._queued += _tuples(message)
-        if not isinstance(message, Passage):
-            self._inbox.append(message)
-            return
-        key = (message.order, message.route, message.stage)
-        together = self._passages.get(key)
-        if together is None:
-            together = self._passages[key] = Passages(key)
-            self._inbox.append(together)
-        together.waiting.append(message)
 
     def crash(self) -> None:
         """Lose all memory, and what was being done."""
@@ -157,7 +122,7 @@ class JoinHost:
 
     def waiting(self, sent: int = 0) -> float:
         """Seconds of work that wait here, as far as tuples tell; `sent` are those sent so far."""
-        return (self._queued + max(sent - self.received, 0)) * self._per_tuple
+        return (self._inbox.load + max(sent - self.received, 0)) * self._per_tuple
 
     @property
     def kept(self) -> int:
@@ -167,20 +132,17 @@ class JoinHost:
         """What was under way is void; rows come again from what was committed."""
         self.attempt = attempt
         self.received = 0
-        later = [m for m in self._inbox if _attempt(m) >= attempt]
+        later = self._inbox.since(attempt)
         self._forget()
         for message in later:
-            for one in message.waiting if isinstance(message, Passages) else (message,):
-                self._take(one)
+            self._inbox.put(message)
         if self._idle is None:
             self._process.interrupt()
         self._wake()
 
     def _forget(self) -> None:
         self.held = [Held() for _ in self.query.streams]
-        self._inbox.clear()
-        self._passages.clear()
-        self._queued = 0
+        self._inbox = Inbox()
         self._epoch = -1
         self.ring = RingPart(self)
 
@@ -188,38 +150,12 @@ class JoinHost:
         if self._idle is not None and not self._idle.triggered:
             self._idle.succeed()
 
-    def _next(self) -> Any | None:
-        """What to deal with next: passages of the oldest epoch, then whatever came first.
-
-        Passages of one hop are dealt with together. A passage may overtake what the diffusion
-        operator has sent, on another link: it waits until the rows of its epoch are here. This is
-        the synchronization that LD07 leaves out.
-        """
-        first: Any | None = None
-        oldest: Passages | None = None
-        void = []
-        for waiting in self._inbox:
-            attempt = _attempt(waiting)
-            if attempt < self.attempt:
-                void.append(waiting)
-            elif attempt == self.attempt and isinstance(waiting, Passages):
-                if waiting.epoch <= self._epoch and (oldest is None or waiting.rank < oldest.rank):
-                    oldest = waiting
-            elif attempt == self.attempt and first is None:
-                first = waiting
-        chosen = oldest if oldest is not None else first
-        for waiting in (*void, *([chosen] if chosen is not None else [])):
-            self._inbox.remove(waiting)
-            self._queued -= _tuples(waiting)
-            if isinstance(waiting, Passages):
-                del self._passages[waiting.key]
-        return chosen
-
     # -- work --------------------------------------------------------------------------------
 
     def _run(self) -> Generator[simpy.Event, Any, None]:
         while True:
-            message = self._next()
+            epoch = self._epoch if self.synchronized else None
+            message = self._inbox.next(self.attempt, epoch)
             try:
                 if message is None:
                     self._idle = self.env.event()
@@ -237,7 +173,7 @@ class JoinHost:
                 took = seconds / self.machine.speed
                 self.busy += took
                 yield self.env.timeout(took)
-        tuples = _tuples(message)
+        tuples = message.load
         if tuples:
             each = (self.busy - begin) / tuples
             self._per_tuple += 0.1 * (each - self._per_tuple)
@@ -431,27 +367,3 @@ class JoinHost:
     def _purge(self, message: Purge) -> Work:
         self.purge(message.safe)
         yield 0.0
-
-
-def _attempt(message: Any) -> int:
-    if isinstance(message, Passages):
-        return message.attempt
-    if isinstance(message, Send | Moved | Drop | Purge):
-        return message.attempt
-    order: Order = message.unit.order if isinstance(message, Probe | Train) else message.order
-    return order.attempt
-
-
-def _tuples(message: Any) -> int:
-    """Tuples that a message gives to work on."""
-    if isinstance(message, Assignment):
-        return message.tuples
-    if isinstance(message, Passages):
-        return sum(len(passage.combos) for passage in message.waiting)
-    if isinstance(message, Passage):
-        return len(message.combos)
-    if isinstance(message, Probe):
-        return len(message.rows)
-    if isinstance(message, Train):
-        return sum(len(combos) for _, combos in message.cargo)
-    return 0

@@ -1,4 +1,8 @@
-"""What the operators say to each other. Every message names the attempt that it belongs to."""
+"""What the operators say to each other.
+
+Messages of the data path name the attempt that they belong to, and say how many tuples they give
+their receiver to work on.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,41 @@ from anabranch.sim.tuples import Combos, Ints, Tuples
 
 Rows = Mapping[int, Tuples]
 """Rows by the position of their stream."""
+
+
+class OfAnOrder:
+    """A message that belongs to an epoch."""
+
+    order: Order
+
+    @property
+    def attempt(self) -> int:
+        return self.order.attempt
+
+    @property
+    def load(self) -> int:
+        return 0
+
+
+class OfAUnit:
+    """A message that belongs to a cycle on a ring."""
+
+    unit: Unit
+
+    @property
+    def attempt(self) -> int:
+        return self.unit.order.attempt
+
+    @property
+    def load(self) -> int:
+        return 0
+
+
+class OfAnAttempt:
+    """A message about rows that are kept."""
+
+    attempt: int
+    load = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +134,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Assignment:
+class Assignment(OfAnOrder):
     """From the diffusion operator to a host: rows to keep, and rows to probe with."""
 
     order: Order
@@ -107,9 +146,13 @@ class Assignment:
     """By the number of the route, the rows that set out from here."""
     tuples: int = 0
 
+    @property
+    def load(self) -> int:
+        return self.tuples
+
 
 @dataclass(frozen=True, eq=False)
-class Passage:
+class Passage(OfAnOrder):
     """From host to host: combinations on their next hop (CTR)."""
 
     order: Order
@@ -118,9 +161,13 @@ class Passage:
     route: int
     combos: Combos
 
+    @property
+    def load(self) -> int:
+        return len(self.combos)
+
 
 @dataclass(frozen=True, eq=False)
-class Done:
+class Done(OfAnOrder):
     """From a host to the diffusion operator: messages are dealt with, and so many came of them."""
 
     order: Order
@@ -130,13 +177,9 @@ class Done:
     results: int
     report: Mapping[str, Any]
 
-    @property
-    def attempt(self) -> int:
-        return self.order.attempt
-
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class Results(OfAnOrder):
     """From a host to the fusion operator."""
 
     order: Order
@@ -146,7 +189,7 @@ class Results:
 
 
 @dataclass(frozen=True, eq=False)
-class Commit:
+class Commit(OfAnOrder):
     """To the fusion operator: the epoch is done, and consists of so many messages."""
 
     order: Order
@@ -181,7 +224,7 @@ class Back:
 
 
 @dataclass(frozen=True, eq=False)
-class Send:
+class Send(OfAnAttempt):
     """To a host: hand these rows to another one (a slice moves)."""
 
     attempt: int
@@ -191,7 +234,7 @@ class Send:
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
+class Moved(OfAnAttempt):
     """From host to host, or from what was committed: rows that move."""
 
     attempt: int
@@ -201,14 +244,14 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class Arrived(OfAnAttempt):
     """To the diffusion operator: rows that were moved, or dropped, are where they should be."""
 
     attempt: int
 
 
 @dataclass(frozen=True, eq=False)
-class Drop:
+class Drop(OfAnAttempt):
     """To a host: rows that nothing under way needs here any more."""
 
     attempt: int
@@ -217,7 +260,7 @@ class Drop:
 
 
 @dataclass(frozen=True, eq=False)
-class Purge:
+class Purge(OfAnAttempt):
     """To a host that an epoch leaves out: what has expired may go all the same."""
 
     attempt: int
@@ -225,7 +268,7 @@ class Purge:
 
 
 @dataclass(frozen=True, eq=False)
-class Build:
+class Build(OfAnOrder):
     """Along the ring: rows on the way to the host whose slice they fall into (PSP)."""
 
     order: Order
@@ -254,15 +297,19 @@ class Unit:
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class Probe(OfAUnit):
     """Along the ring: rows that purge, and look for partners in every slice."""
 
     unit: Unit
     rows: Tuples
 
+    @property
+    def load(self) -> int:
+        return len(self.rows)
+
 
 @dataclass(frozen=True, eq=False)
-class Train:
+class Train(OfAUnit):
     """Along the ring: intermediate results, each for one round, and the END tuple in front.
 
     `cargo` names the position on the ring where results were made, at which their round ends.
@@ -276,15 +323,15 @@ class Train:
     results: int = 0
     reports: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def load(self) -> int:
+        return sum(len(combos) for _, combos in self.cargo)
+
 
 @dataclass(frozen=True, eq=False)
-class Ended:
+class Ended(OfAUnit):
     """From the head of a ring: the last END tuple has come back."""
 
     unit: Unit
     results: int
     reports: tuple[Mapping[str, Any], ...]
-
-    @property
-    def attempt(self) -> int:
-        return self.unit.order.attempt

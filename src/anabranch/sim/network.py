@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from typing import Any, Protocol
 
 import simpy
 
 from anabranch.sim.hardware import MEGABIT, Hardware, Wire
+
+Waits = Generator[simpy.Event, Any, None]
+"""A process: what it waits for, one event after the other."""
 
 DIFFUSION, FUSION = -1, -2
 """Where tuples come from and results go to; hosts are numbered from 0."""

@@ -85,9 +85,8 @@ class RingPart:
         host, unit = self._host, message.unit
         at = self._position(unit)
         doing = self._doing[unit.number]
-        size = sum(len(combos) for _, combos in message.cargo)
         alone = len(unit.order.ring) == 1  # what a host sends itself costs nothing
-        receiving = 0.0 if alone else size * host.costs.receive
+        receiving = 0.0 if alone else message.load * host.costs.receive
         yield host.clocked(doing, receiving, receiving)
         back = at == 0
         going = [(origin, combos) for origin, combos in message.cargo if origin != at]

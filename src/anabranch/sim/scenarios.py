@@ -20,9 +20,9 @@ from anabranch.routing.aligned import Atr
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
 from anabranch.routing.strategies import Strategy
-from anabranch.sim.diffusion import Change, Pacing
 from anabranch.sim.faults import KINDS, Fault
 from anabranch.sim.hardware import Costs, Hardware, Machine
+from anabranch.sim.pacing import Change, Pacing
 from anabranch.sim.queries import VALUE, Chance, join
 from anabranch.sim.simulation import Outcome, Setup, simulate
 from anabranch.sim.tuples import Tuples

@@ -9,11 +9,13 @@ import numpy as np
 from anabranch.model.query import Query
 from anabranch.routing.strategies import Strategy
 from anabranch.sim.cluster import Cluster
-from anabranch.sim.diffusion import Change, Diffusion, History, Pacing, Waits
+from anabranch.sim.diffusion import Diffusion
 from anabranch.sim.faults import Fault, inflict
 from anabranch.sim.fusion import Fusion
 from anabranch.sim.hardware import Hardware
-from anabranch.sim.network import DIFFUSION, FUSION
+from anabranch.sim.history import History
+from anabranch.sim.network import DIFFUSION, FUSION, Waits
+from anabranch.sim.pacing import Change, Pacing
 from anabranch.sim.probing import Prober
 from anabranch.sim.tuples import Ints, Tuples
 from anabranch.sim.workload import Workload
@@ -41,6 +43,8 @@ class Setup:
     """When to stop; None: when all is done."""
     collect: bool = False
     """Whether to keep every result, to check them."""
+    synchronized: bool = True
+    """False: combinations do not wait for the rows of their epoch, as in LD07's CTR."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Simulation:
         self.cluster = Cluster.of(setup.hardware, Prober(setup.query, collect=setup.collect))
         self.env, self.network = self.cluster.env, self.cluster.network
         self.hosts = self.cluster.hosts
+        for host in self.hosts:
+            host.synchronized = setup.synchronized
         self.fusion = Fusion(self.env, self.network)
         self.diffusion = Diffusion(
             self.cluster,

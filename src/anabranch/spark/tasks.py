@@ -296,7 +296,7 @@ class HopTask:
         segments = [self.work.old[hop.stream]]
         if hop.stream < route.start:  # as `visible_to` has it
             segments.append(self.work.new[hop.stream])
-        for times in hop.slices.held_by(account.host, reach):
+        for times in hop.slices.held(*reach).get(account.host, ()):
             window = (max(times[0], reach[0]), min(times[1], reach[1]))
             visible: list[list[Block]] = [[] for _ in self.work.query.streams]
             visible[hop.stream] = [b for s in segments for b in account.opener.open(s, window)]

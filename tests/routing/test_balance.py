@@ -1,0 +1,126 @@
+"""How evenly strategies divide the work of a batch, by the pairs that hosts compare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anabranch.adapt.load import Usage
+from anabranch.routing.aligned import Atr, AtrRouter, _pairs
+from anabranch.routing.base import Measured, Plan, Situation
+from anabranch.routing.coordinated import Ctr, CtrRouter
+from anabranch.routing.slices import Density
+from anabranch.state.segment import SegmentRef
+from tests.routing.interpreter import query_of
+from tests.routing.steady import SECOND
+
+WINDOW, SPAN = 20, 20
+STEP = 0.05
+
+
+class Batches:
+    """Two even streams in batches of 20 seconds, with windows of 20 seconds."""
+
+    def __init__(self) -> None:
+        self.query = query_of([WINDOW * SECOND] * 2)
+        self.refs: list[list[SegmentRef]] = [[], []]
+        self.number = 0
+
+    def next(self, rows: int = 80_000) -> Situation:
+        begin, end = self.number * SPAN * SECOND, (self.number + 1) * SPAN * SECOND
+        new = [[SegmentRef(f"{self.number}", s, rows, rows, begin, end - 1, 0)] for s in (0, 1)]
+        live = [[ref for ref in refs if ref.last >= begin - WINDOW * SECOND] for refs in self.refs]
+        situation = Situation(self.query, self.number, live, new, begin)
+        self.refs = [[*old, *fresh] for old, fresh in zip(live, new, strict=True)]
+        self.number += 1
+        return situation
+
+    def work(self, plan: Plan, number: int) -> dict[int, float]:
+        """Of all pairs of a batch, the part that each host compares: counted on a fine grid."""
+        begin = number * SPAN
+        times = np.arange(max(begin - WINDOW, 0), begin + SPAN, STEP) + STEP / 2
+        a, b = times[:, None], times[None, :]
+        wanted = (np.abs(a - b) <= WINDOW) & (np.maximum(a, b) >= begin)
+        parts = {}
+        for share in plan.shares:
+            mine = np.zeros_like(wanted)
+            for box in share.boxes:
+                inside = wanted.copy()
+                for stream, (first, last) in box.items():
+                    own = (a, b)[stream] * SECOND
+                    inside &= (own >= first) & (own <= last)
+                mine |= inside
+            parts[share.host] = float(mine.sum() / wanted.sum())
+        return parts
+
+
+def test_atr_divides_a_batch_evenly_while_it_tries_other_lengths() -> None:
+    batches, router = Batches(), AtrRouter(query_of([WINDOW * SECOND] * 2), 2)
+    lengths = set()
+    for number in range(9):
+        plan = router.route(batches.next())
+        parts = batches.work(plan, number)
+        assert sum(parts.values()) == pytest.approx(1.0)
+        assert max(parts.values()) < 0.54, f"batch {number}: {parts}"
+        assert router._search is not None
+        lengths.add(router._search.length)
+        usage = {host: Usage(cpu=part) for host, part in parts.items()}
+        router.learn(Measured(10.0, 160_000, usage, cpu=15.0, places=2))
+    assert len(lengths) > 1
+
+
+def test_pairs_of_a_segment_are_those_in_windows_of_which_one_is_new() -> None:
+    batches, router = Batches(), AtrRouter(query_of([WINDOW * SECOND] * 2), 2)
+    batches.next(200)
+    situation = batches.next(200)
+    densities = [Density(situation.all(stream)) for stream in (0, 1)]
+    pieces = [(at * SECOND, (at + 5) * SECOND - 1) for at in range(0, 2 * SPAN, 5)]
+    found = _pairs(situation, densities, router._facts(situation, densities), 0, pieces)
+    # 20 rows a second and stream. Both sides of a piece count: 200 rows by 200 in all.
+    rows = np.arange(0, 2 * SPAN, 0.1)
+    near = np.abs(rows[:, None] - rows[None, :]) <= WINDOW
+    near &= np.maximum(rows[:, None], rows[None, :]) >= SPAN
+    exact = near.reshape(len(pieces), -1).sum(axis=1)
+    assert found == pytest.approx(exact, rel=0.05, abs=30)
+
+
+def test_probes_of_a_join_that_knows_no_master_do_not_visit_it_early() -> None:
+    for known, narrowed in ((True, 1), (False, 0)):
+        router = AtrRouter(query_of([WINDOW * SECOND] * 2), 2, Atr(master_first=known))
+        assert len(router.route(Batches().next()).narrowed) == narrowed
+
+
+def routed(waiting: dict[int, float]) -> list[int]:
+    """How often each of four hosts joins a segment, where hosts have work from before."""
+    batches = Batches()
+    router = CtrRouter(batches.query, 4, Ctr(copies=4, segment="1 second", hop=0))
+    router.work.learned, router.work.batch = True, 1.0
+    router.route(batches.next(200))
+    situation = batches.next(200)
+    plan = router.route(
+        Situation(
+            situation.query,
+            situation.batch,
+            situation.old,
+            situation.new,
+            situation.watermark,
+            waiting=waiting,
+        )
+    )
+    owners = [
+        owner
+        for route in plan.routes
+        for hop, reach in zip(route.hops, route.reaches, strict=True)
+        for _, owner in hop.slices.pieces(*reach)
+    ]
+    return [owners.count(host) for host in range(4)]
+
+
+def test_a_host_that_would_run_dry_takes_segments_of_those_that_have_enough() -> None:
+    dry = routed({0: 50.0, 1: 40.0, 2: 60.0})
+    assert dry[3] > 0.9 * sum(dry), dry
+
+
+def test_hosts_that_all_have_enough_keep_to_the_smallest_cover() -> None:
+    fed = routed({0: 50.0, 1: 40.0, 2: 60.0, 3: 45.0})
+    assert sum(count > 0 for count in fed) == 1, fed
