@@ -72,6 +72,8 @@ class Trial:
     burst: float | None = None
     length: float | None = None
     seconds: float = SECONDS
+    epoch: float | None = None
+    """Seconds of rows that are routed together; None: as the number of streams allows."""
     in_flight: int = 64
     costs: Costs = field(default_factory=Costs)
 
@@ -83,7 +85,7 @@ class Trial:
             profiles = tuple(Bursty(rate, ratio, 20.0, 7.0 * at) for at, rate in enumerate(drawn))
         # Two streams are soon done, and five or six take long.
         ahead = 600.0 if self.streams > 2 else 2400.0
-        epoch = {2: 4.0, 3: 1.0, 4: 1.0}.get(self.streams, 2.0)
+        epoch = self.epoch or {2: 4.0, 3: 1.0, 4: 1.0}.get(self.streams, 2.0)
         chosen = strategy(self.name, self.window)(self.hosts)
         if self.length is not None:
             chosen = Atr(segment=f"{self.length} seconds")
@@ -219,7 +221,10 @@ def _prototype(number: int, window: float) -> Experiment:
     better = _better(winner, loser, (0.0,))
     return Experiment(
         f"ld07-fig{number}",
-        tuple(Point(name, 0.0, Trial(name, window=window, hosts=6), SINCE) for name in names),
+        tuple(
+            Point(name, 0.0, Trial(name, window=window, hosts=6, seconds=160.0, epoch=2.0), 40.0)
+            for name in names
+        ),
         (
             Chart(
                 f"ld07-fig{number}",

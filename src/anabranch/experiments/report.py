@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.experiments.drawing import drawn
-from anabranch.experiments.figure import Chart, Claim, Experiment
+from anabranch.experiments.figure import Chart, Claim, Experiment, Measured
 from anabranch.experiments.running import Numbers, by_metric
 
 STYLE = """
 body { font: 15px/1.5 sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
 .holds { color: #176117; } .fails { color: #a01818; } svg { max-width: 100%; height: auto; }
 li { margin-bottom: .4em; } .why { color: #444; }
+th { text-align: left; font-weight: normal; padding-right: 1em; } td { text-align: right; }
+td { padding-left: 1em; }
 """
 
 
@@ -39,6 +41,7 @@ class Section:
     chart: Chart
     about: str
     svg: str
+    table: str
     findings: tuple[Finding, ...]
 
 
@@ -60,8 +63,21 @@ def sections(
                     over_time.setdefault(series, []).append(numbers["series"][chart.metric])
             findings = tuple(Finding(chart, claim, *claim.check(metrics)) for claim in chart.claims)
             svg = drawn(chart, metrics, over_time)
-            made.append(Section(chart, experiment.about, svg, findings))
+            table = "" if chart.over_time else _table(chart, metrics[chart.metric])
+            made.append(Section(chart, experiment.about, svg, table, findings))
     return made
+
+
+def _table(chart: Chart, measured: Measured) -> str:
+    """The means that a figure is drawn from, a line for each series."""
+    xs = sorted({x for _, x in measured.values})
+    head = "".join(f"<th>{x:g}</th>" for x in xs)
+    lines = [f"<tr><th>{html.escape(chart.x)}</th>{head}</tr>"]
+    for series in measured.series:
+        known = dict(measured.line(series))
+        cells = "".join(f"<td>{known[x]:,.4g}</td>" if x in known else "<td></td>" for x in xs)
+        lines.append(f"<tr><th>{html.escape(series)}</th>{cells}</tr>")
+    return f"<details><summary>means</summary><table>{''.join(lines)}</table></details>"
 
 
 def summary(made: Sequence[Section]) -> str:
@@ -82,7 +98,7 @@ def write(made: Sequence[Section], seeds: int, path: Path) -> None:
         parts.append(
             f"<h2>{html.escape(section.chart.key)}: {html.escape(section.chart.title)}</h2>"
         )
-        parts.append(f"<p>{html.escape(section.about)}</p>{section.svg}<ul>")
+        parts.append(f"<p>{html.escape(section.about)}</p>{section.svg}{section.table}<ul>")
         for finding in section.findings:
             kind = "holds" if finding.holds else "fails"
             word = "holds" if finding.holds else "does not hold"

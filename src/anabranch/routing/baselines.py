@@ -37,6 +37,9 @@ class UnawareRouter:
     def route(self, situation: Situation) -> Plan:
         for stream, refs in enumerate(situation.new):
             self._extend(stream, Density(refs))
+            slices, horizon = self._slices[stream], situation.horizon(stream)
+            if slices is not None and horizon is not None:
+                self._slices[stream] = slices.since(horizon)
         pieces: list[dict[int, list[Box]]] = []
         for stream, slices in enumerate(self._slices):
             mine: dict[int, list[Box]] = {}
