@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from anabranch.adapt.load import Usage
+from anabranch.adapt.load import Usage, Weights
+from anabranch.model.query import Query
 from anabranch.routing.aligned import Atr, AtrRouter, _pairs
 from anabranch.routing.base import Measured, Plan, Situation
 from anabranch.routing.coordinated import Ctr, CtrRouter
@@ -82,6 +85,52 @@ def test_pairs_of_a_segment_are_those_in_windows_of_which_one_is_new() -> None:
     near &= np.maximum(rows[:, None], rows[None, :]) >= SPAN
     exact = near.reshape(len(pieces), -1).sum(axis=1)
     assert found == pytest.approx(exact, rel=0.05, abs=30)
+
+
+@pytest.mark.parametrize("windows", [[0, 0], [5 * SECOND, 0]])
+def test_atr_spreads_segments_also_where_windows_are_nothing(windows: list[int]) -> None:
+    router = AtrRouter(query_of(windows), 4, Atr(segment="1 second"))
+    batches = Batches()
+    for _ in range(2):
+        segments = [e.what["host"] for e in router.route(batches.next()).events if "host" in e.what]
+        assert {segments.count(host) for host in range(4)} <= {3, 4, 5, 6, 7}, segments
+
+
+def test_rows_that_all_have_one_time_are_charged_once() -> None:
+    query = query_of([SECOND, SECOND])
+    router = AtrRouter(query, 2, Atr(segment="1 second"))
+    router.route(_one_time(query, 0, range(0, SECOND, SECOND // 100)))
+    router.work.expected = 0.0
+    router.route(_one_time(query, 1, [1_000 * SECOND] * 100))
+    assert router.work.expected == pytest.approx(100 * 100)
+
+
+def _one_time(query: Query, number: int, times: Sequence[int]) -> Situation:
+    first, last = min(times), max(times)
+    new = [[SegmentRef(f"{number}/{s}", s, len(times), 1, first, last, 0)] for s in (0, 1)]
+    return Situation(query, number, [[], []], new, None)
+
+
+def test_a_change_of_master_is_charged_where_its_pairs_are_joined() -> None:
+    router = AtrRouter(query_of([WINDOW * SECOND] * 2), 3, Atr(segment="5 seconds", master="a"))
+    batches = Batches()
+    router.route(batches.next())
+    router.crown(1, 10 * SPAN * SECOND)  # in the future: nothing is the new master's yet
+    before = {host for _, host in router.reigns[0].slices.pieces()}
+    router.route(batches.next())
+    assert set(router.loads._placed) == before
+
+
+def test_covers_are_small_also_where_the_cpu_does_not_count() -> None:
+    def hosts(weights: Weights) -> float:
+        batches = Batches()
+        options = Ctr(copies=3, segment="1 second", hop=0, weights=weights)
+        router = CtrRouter(batches.query, 8, options)
+        router.route(batches.next(200))
+        routes = router.route(batches.next(200)).routes
+        return float(np.mean([len(r.hops[0].hosts(r.reaches[0])) for r in routes]))
+
+    assert hosts(Weights(0.0, 0.5, 0.5)) <= hosts(Weights()) + 1
 
 
 def test_probes_of_a_join_that_knows_no_master_do_not_visit_it_early() -> None:

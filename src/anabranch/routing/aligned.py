@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -192,14 +193,12 @@ class AtrRouter(AdaptiveRouter):
         # Rows that are in their place stay there: a segment ends among new rows, or behind all.
         begin = max(start, situation.placed(reign.master) + 1 - length)
         cuts = list(density.cuts(begin, length, MOST_SEGMENTS))
-        begun = list(slices.pieces(density.first, cuts[0] - 1 if cuts else density.last))
-        ends = [edge - 1 for edge in (*cuts, density.last + 1)]
-        pieces = [(first, min(last, ends[0])) for (first, last), _ in begun]
-        pieces += zip(cuts, ends[1:], strict=True)
-        pairs = _pairs(situation, densities, election, reign.master, pieces)
-        for (_, host), work in zip(begun, pairs, strict=False):
-            self.loads.expect(host, self.work.part(work))
-        for edge, work in zip(cuts, pairs[len(begun) :], strict=True):
+        for earlier in self.reigns[:-1]:
+            self._charge(situation, densities, election, earlier)
+        self._charge(situation, densities, election, reign, cuts[0] - 1 if cuts else None)
+        fresh = [(edge, after - 1) for edge, after in pairwise((*cuts, density.last + 1))]
+        pairs = _pairs(situation, densities, election, reign.master, fresh)
+        for edge, work in zip(cuts, pairs, strict=True):
             host = self.loads.least()
             load, part = self.loads.value(host), self.work.part(work)
             self.loads.expect(host, part)
@@ -220,6 +219,25 @@ class AtrRouter(AdaptiveRouter):
             )
         self.reigns[-1] = replace(reign, slices=slices)
         return events
+
+    def _charge(
+        self,
+        situation: Situation,
+        densities: Sequence[Density],
+        election: Election,
+        reign: Reign,
+        until: int | None = None,
+    ) -> None:
+        """Count what segments that were there before will cost their hosts in this batch."""
+        density = densities[reign.master]
+        if density.first is None or density.last is None:
+            return
+        first, last = max(density.first, reign.since), density.last if until is None else until
+        begun = list(reign.slices.pieces(first, last)) if first <= last else []
+        pieces = [(max(start, first), min(stop, last)) for (start, stop), _ in begun]
+        pairs = _pairs(situation, densities, election, reign.master, pieces)
+        for (_, host), work in zip(begun, pairs, strict=True):
+            self.loads.expect(host, self.work.part(work))
 
     def _plan(self, situation: Situation) -> Plan:
         boxes: dict[int, list[tuple[Box, bool]]] = {}
@@ -357,6 +375,8 @@ def _pairs(
     One of the two is new, and each is in the other's window. Rows are taken to lie where the middle
     of a small part of a piece lies.
     """
+    if not pieces:
+        return []
     fresh = [Density(refs) for refs in situation.new]
     first, last = densities[master].first, densities[master].last
     bounds = np.clip(np.array(pieces, np.int64), first, last)
@@ -367,7 +387,7 @@ def _pairs(
     pairs = np.zeros(len(pieces))
     for stream, window in enumerate(election.windows):
         if stream != master:
-            since, until = middles - window, middles + election.windows[master]
+            since, until = middles - window, middles + election.windows[master] + 1
             for own, others in ((new, densities[stream]), (old, fresh[stream])):
                 pairs += (own * (others.counts(until) - others.counts(since))).sum(axis=1)
     return [float(count) for count in pairs]

@@ -36,7 +36,8 @@ class UnawareRouter:
 
     def route(self, situation: Situation) -> Plan:
         for stream, refs in enumerate(situation.new):
-            self._extend(stream, Density(refs))
+            self._extend(stream, fresh := Density(refs))
+            self._give(stream, fresh)
             slices, horizon = self._slices[stream], situation.horizon(stream)
             if slices is not None and horizon is not None:
                 self._slices[stream] = slices.since(horizon)
@@ -57,19 +58,18 @@ class UnawareRouter:
         if fresh.first is None or fresh.last is None:
             return
         slices = self._slices[stream]
-        rows = fresh.rate * self._segment
+        least = min(self._given, key=lambda host: (self._given[host], host))
         if slices is None:
-            host = self._least(rows)
-            slices = Slices((fresh.first,), (host, host))
+            slices = Slices((fresh.first,), (least, least))
         while fresh.last >= slices.last_edge + self._segment:
-            slices = slices.cut(slices.last_edge + self._segment, self._least(rows))
+            slices = slices.cut(slices.last_edge + self._segment, least)
         self._slices[stream] = slices
 
-    def _least(self, rows: float) -> int:
-        """The host with the least to do, which gets some rows more."""
-        host = min(self._given, key=lambda host: (self._given[host], host))
-        self._given[host] += rows
-        return host
+    def _give(self, stream: int, fresh: Density) -> None:
+        slices = self._slices[stream]
+        if slices is not None and fresh.first is not None and fresh.last is not None:
+            for times, host in slices.pieces(fresh.first, fresh.last):
+                self._given[host] += fresh.between(*times)
 
     def learn(self, measured: Measured) -> tuple[Event, ...]:
         return ()
@@ -91,7 +91,8 @@ class UnawareRouter:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self._slices = [s and Slices.from_dict(s) for s in saved["slices"]]
-        self._given = dict(enumerate(saved["given"]))
+        given = dict(enumerate(saved["given"]))
+        self._given = {host: given.get(host, 0.0) for host in range(self.hosts)}
 
 
 def _met(combined: Sequence[tuple[Box, ...]]) -> list[Box]:

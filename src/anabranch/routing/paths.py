@@ -56,8 +56,8 @@ class Paths:
     """With it nothing is optimized: one order, and hosts that cover by chance."""
 
     _loads: dict[int, float] = field(default_factory=dict)
+    """By host, as long as nothing more is placed; the same goes for weights."""
     _weights: dict[int, float] = field(default_factory=dict)
-    """Of hosts, as long as nothing more is placed on them."""
 
     def best(self, start: int, times: Range, rows: float) -> Path:
         """The cheapest way for new rows of a stream, of a range of times."""
@@ -171,10 +171,14 @@ class Paths:
         return met
 
     def _weight(self, host: int) -> float:
-        """The load that counts in a cover: up to enough all are alike, and beyond twice of it."""
+        """The load that counts in a cover.
+
+        All hosts that have not got enough to do are alike, and so are all that have twice as much.
+        """
         if host not in self._weights:
             least = self.loads.weights.cpu * self._enough
-            self._weights[host] = min(max(self._load(host), least), 2 * least)
+            load = max(self._load(host), least, 1e-6)  # of hosts without load, few are best too
+            self._weights[host] = min(load, 2 * least) if least else load
         return self._weights[host]
 
     @cached_property

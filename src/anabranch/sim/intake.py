@@ -32,9 +32,9 @@ class Intake:
 
     def timely(self, rows: Mapping[int, Tuples]) -> dict[int, Tuples]:
         """Without the rows that are late."""
-        if self.watermark is None:
-            return dict(rows)
-        found = {stream: some.take(some.times >= self.watermark) for stream, some in rows.items()}
+        found = dict(rows)
+        if self.watermark is not None:
+            found = {s: some.take(some.times >= self.watermark) for s, some in rows.items()}
         return {stream: some for stream, some in found.items() if len(some)}
 
     def situation(

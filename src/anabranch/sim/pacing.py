@@ -24,7 +24,7 @@ class Pacing:
     preload: float = 0.0
     """Seconds of event time at the beginning in which windows are filled, and nothing is joined."""
     purge_idle: bool = True
-    """Whether hosts that get no rows are told the time; else rows are purged by those that come."""
+    """Whether hosts that get no new rows purge too; else new rows are what purges old ones."""
 
 
 @dataclass(frozen=True)
