@@ -216,7 +216,7 @@ PROBING = Experiment(
     "beyond-probing",
     ld07.points(
         (ld07.ATR, ld07.ATR_NAIVE, ld07.CTR, ld07.CTR_COVER),
-        (10.0, 30.0, 50.0),
+        (10.0, 50.0),
         "window",
         costs=Costs.by_probing(),
     ),

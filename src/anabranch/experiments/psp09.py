@@ -97,7 +97,7 @@ def _ordered(metric: str, names: tuple[str, ...]) -> Callable[[Metrics], tuple[b
     return check
 
 
-_NODES = (4.0, 8.0, 12.0, 16.0, 19.0)
+_NODES = (4.0, 8.0, 12.0, 19.0)
 _SIGMAS = (0.05, 0.1, 0.5)
 _BY_SIGMA = tuple(f"selectivity {sigma:g}" for sigma in _SIGMAS)
 
@@ -213,7 +213,7 @@ SEGMENT_STATE = Experiment(
                 strategy=Atr(segment="10 seconds"),
                 hosts=int(nodes),
                 seconds=200.0,
-                epoch=1.0,
+                epoch=2.0,
                 purge_idle=name == _EAGER,
             ),
             190.0,
@@ -242,7 +242,7 @@ SEGMENT_STATE = Experiment(
     lambda point: point.x in (4.0, 19.0),
 )
 
-_COPIES = (2, 4, 6, 9)
+_COPIES = (2, 4, 9)
 _BY_COPIES = tuple(f"{copies} copies" for copies in _COPIES)
 COPIES = Experiment(
     "psp09-fig8ef",
