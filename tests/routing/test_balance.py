@@ -139,6 +139,16 @@ def test_probes_of_a_join_that_knows_no_master_do_not_visit_it_early() -> None:
         assert len(router.route(Batches().next()).narrowed) == narrowed
 
 
+@pytest.mark.parametrize(("cpu", "slower"), [(0.01, False), (10.0, True)])
+def test_a_host_is_not_slow_because_of_a_few_milliseconds(cpu: float, slower: bool) -> None:
+    batches, router = Batches(), AtrRouter(query_of([WINDOW * SECOND] * 2), 2)
+    router.route(batches.next())
+    expected = router.loads._placed
+    usage = {0: Usage(cpu=expected[0]), 1: Usage(cpu=3 * expected[1])}
+    router.learn(Measured(10.0, 160_000, usage, cpu=cpu, places=2))
+    assert (router.loads.slowness(1) > router.loads.slowness(0)) == slower
+
+
 def routed(waiting: dict[int, float]) -> list[int]:
     """How often each of four hosts joins a segment, where hosts have work from before."""
     batches = Batches()

@@ -65,10 +65,13 @@ class Loads:
     _pace: dict[int, float] = field(default_factory=dict)
     """CPU that a host has needed for what was expected to take 1."""
 
-    def measured(self, host: int, usage: Usage) -> None:
-        """Take in a measurement; what was expected of the host is settled by it."""
+    def measured(self, host: int, usage: Usage, *, tells_pace: bool = True) -> None:
+        """Take in a measurement; what was expected of the host is settled by it.
+
+        `tells_pace` is whether it was long enough to say how fast the host is.
+        """
         placed = self._placed.pop(host, 0.0)
-        if placed > 0 and usage.cpu > 0:
+        if tells_pace and placed > 0 and usage.cpu > 0:
             pace = min(max(usage.cpu / placed, 1 / _FASTEST), _FASTEST)
             self._pace[host] = _KEEP * self._pace.get(host, pace) + (1 - _KEEP) * pace
         before = self._used.get(host, usage)

@@ -16,6 +16,8 @@ from anabranch.routing.work import WorkRate
 
 HOP = 0.05
 """Seconds that a further hop takes at the least, however little it carries (measured on Spark)."""
+TELLING = 0.2
+"""CPU seconds of a batch from which hosts can be told apart: below, their times are noise."""
 SMALL = 4 << 20
 """Bytes of live rows that one host may fetch to spare the others a hop."""
 
@@ -37,8 +39,9 @@ class AdaptiveRouter(ABC):
 
     def learn(self, measured: Measured) -> tuple[Event, ...]:
         """Take in what a batch has shown; the decisions that follow for the next."""
+        tells_pace = measured.cpu >= TELLING
         for host, usage in measured.usage.items():
-            self.loads.measured(host, usage)
+            self.loads.measured(host, usage, tells_pace=tells_pace)
         self.work.measured(measured)
         return ()
 
