@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anabranch.experiments import ld07, psp09
-from anabranch.experiments.figure import Chart, Check, Claim, Experiment, Measured, Point
+from anabranch.experiments.claims import Metrics, ordered
+from anabranch.experiments.figure import Chart, Check, Claim, Experiment, Point
 from anabranch.routing.aligned import Atr
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
@@ -25,35 +25,24 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def _no_copies(found: Mapping[str, Measured]) -> tuple[bool, str]:
+def _no_copies(found: Metrics) -> tuple[bool, str]:
     kept = {name: found["state"].mean(name, 8.0) for name in STRATEGIES}
     told = ", ".join(f"{name} {value:,.0f}" for name, value in kept.items())
     return kept["psp"] < 1.1 * kept["central"] and kept["psp"] < min(kept["atr"], kept["ctr"]), told
 
 
-def _redundant(found: Mapping[str, Measured]) -> tuple[bool, str]:
+def _redundant(found: Metrics) -> tuple[bool, str]:
     copied, once = (found["state"].mean(name, 8.0) for name in ("atr", "central"))
     return copied > 1.5 * once, f"{copied:,.0f} tuples, and {once:,.0f} without copies"
 
 
-def _from_low_to_high(metric: str, names: tuple[str, ...]) -> Check:
-    def check(found: Mapping[str, Measured]) -> tuple[bool, str]:
-        values = [found[metric].mean(name, 8.0) for name in names]
-        told = ", ".join(f"{name} {value:,.1f}" for name, value in zip(names, values, strict=True))
-        return values == sorted(values), told
-
-    return check
-
-
-def _routing_cost(found: Mapping[str, Measured]) -> tuple[bool, str]:
-    _, told = _from_low_to_high("routing", ("atr", "psp", "ctr"))(found)
-    return all(
-        _from_low_to_high("routing", (name, "ctr"))(found)[0] for name in ("atr", "psp")
-    ), told
+def _routing_cost(found: Metrics) -> tuple[bool, str]:
+    _, told = ordered("routing", ("atr", "psp", "ctr"), 8.0)(found)
+    return all(ordered("routing", (name, "ctr"), 8.0)(found)[0] for name in ("atr", "psp")), told
 
 
 def _does_not_collapse(name: str) -> Check:
-    def check(found: Mapping[str, Measured]) -> tuple[bool, str]:
+    def check(found: Metrics) -> tuple[bool, str]:
         balance = [place for place in sorted(found["balance"].line(name)) if place[0] <= 100]
         return min(value for _, value in balance) > 0.3, ", ".join(
             f"{value:.2f} ({x:g} hosts)" for x, value in balance
@@ -95,7 +84,7 @@ def _together() -> Experiment:
                 (
                     Claim(
                         "ATR sends least, PSP most (PSP09, Figure 7)",
-                        _from_low_to_high("traffic", ("atr", "ctr", "psp")),
+                        ordered("traffic", ("atr", "ctr", "psp"), 8.0),
                     ),
                 ),
             ),
@@ -141,7 +130,7 @@ class Late:
         )
 
 
-def _is_missed(found: Mapping[str, Measured]) -> tuple[bool, str]:
+def _is_missed(found: Metrics) -> tuple[bool, str]:
     hasty, waiting = sorted(found["lost"].line(_HASTY)), found["lost"].line(_WAITING)
     told = ", ".join(f"{value:.1f} % ({x:g} s)" for x, value in hasty)
     return hasty[-1][1] > 0 and not any(value for _, value in waiting), told
@@ -199,8 +188,6 @@ SCALE = Experiment(
                         f"{name} does not collapse onto few hosts: of up to 100, the mean one is "
                         "at least 0.3 as busy as the busiest",
                         _does_not_collapse(name),
-                        "A 3-way join of 38 tuples/s has work for some dozens of hosts, not more: "
-                        "a window of CTR's is never in more pieces than are worth a message.",
                     )
                     for name in (ld07.CTR, ld07.CTR_COVER)
                 ),

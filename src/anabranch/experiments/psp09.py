@@ -6,11 +6,10 @@ is chosen so that four hosts are half busy with the heaviest of its joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from anabranch.experiments.figure import Chart, Claim, Experiment, Measured, Point
+from anabranch.experiments.claims import Metrics, ordered, shaped
+from anabranch.experiments.figure import Chart, Claim, Experiment, Point
 from anabranch.routing.aligned import Atr
 from anabranch.routing.coordinated import Ctr
 from anabranch.routing.sliced import Psp
@@ -27,8 +26,6 @@ FILLED = 12.0
 SECONDS, SINCE = 4.0, 1.0
 COSTS = Costs(send=1e-6, receive=1e-6, pair=1e-7, result=0.0, tuple_bytes=20)
 """PSP09 assumes that the network is sufficient (5.1): tuples are small."""
-
-Metrics = Mapping[str, Measured]
 
 
 def hardware(hosts: int) -> Hardware:
@@ -65,36 +62,8 @@ class Trial:
         )
 
 
-def _told(line: list[tuple[float, float]]) -> str:
-    return ", ".join(f"{value:,.3g} ({x:g})" for x, value in line)
-
-
-def _check(
-    metric: str, series: str, test: Callable[[list[float]], bool]
-) -> Callable[[Metrics], tuple[bool, str]]:
-    def check(found: Metrics) -> tuple[bool, str]:
-        line = sorted(found[metric].line(series))
-        return test([value for _, value in line]), _told(line)
-
-    return check
-
-
 def _level(values: list[float]) -> bool:
     return max(values) <= 1.2 * min(values)
-
-
-def _ordered(metric: str, names: tuple[str, ...]) -> Callable[[Metrics], tuple[bool, str]]:
-    """Whether each series lies above the one before, on average."""
-
-    def check(found: Metrics) -> tuple[bool, str]:
-        shared = set.intersection(
-            *({x for name, x in found[metric].values if name == wanted} for wanted in names)
-        )
-        means = [sum(found[metric].mean(name, x) for x in shared) / len(shared) for name in names]
-        told = ", ".join(f"{name}: {mean:,.3g}" for name, mean in zip(names, means, strict=True))
-        return all(a < b for a, b in pairwise(means)), told
-
-    return check
 
 
 _NODES = (4.0, 8.0, 12.0, 19.0)
@@ -134,10 +103,10 @@ RINGS = Experiment(
             "mean response time (s)",
             "response",
             (
-                Claim("a higher selectivity takes longer", _ordered("response", _BY_SIGMA)),
+                Claim("a higher selectivity takes longer", ordered("response", _BY_SIGMA)),
                 Claim(
                     "at 0.5, more nodes help at first, and too many make it slower",
-                    _check("response", _BY_SIGMA[2], _turns),
+                    shaped("response", _BY_SIGMA[2], _turns),
                 ),
                 Claim(
                     "the smaller the selectivity, the more nodes are best",
@@ -158,7 +127,7 @@ RINGS = Experiment(
             tuple(
                 Claim(
                     f"memory is the same however many nodes there are ({name})",
-                    _check("state", name, _level),
+                    shaped("state", name, _level),
                 )
                 for name in _BY_SIGMA
             ),
@@ -192,7 +161,7 @@ SEGMENTS = Experiment(
             tuple(
                 Claim(
                     f"more nodes do not make it faster ({name})",
-                    _check("response", name, lambda values: values[-1] > 0.9 * values[0]),
+                    shaped("response", name, lambda values: values[-1] > 0.9 * values[0]),
                 )
                 for name in _BY_LENGTH
             ),
@@ -231,7 +200,7 @@ SEGMENT_STATE = Experiment(
             (
                 Claim(
                     "state grows with the number of nodes",
-                    _check("state", _LAZY, lambda values: values[-1] > 1.1 * values[0]),
+                    shaped("state", _LAZY, lambda values: values[-1] > 1.1 * values[0]),
                 ),
             ),
         ),
@@ -262,13 +231,13 @@ COPIES = Experiment(
             (
                 Claim(
                     "more nodes make it faster (2 copies)",
-                    _check("response", _BY_COPIES[0], lambda values: values[-1] < values[0]),
+                    shaped("response", _BY_COPIES[0], lambda values: values[-1] < values[0]),
                     "Hosts are hardly busy here, so what a further host spares in comparing is "
                     "less than what a further message costs; CTR uses as few hosts as it can.",
                 ),
                 Claim(
                     "more copies make it slower (2 and 9, 19 nodes)",
-                    _ordered("response", ("2 copies", "9 copies")),
+                    ordered("response", ("2 copies", "9 copies")),
                     "More copies make covers smaller, so less is sent; and a host that would get "
                     "more than its part of the work is relieved by others that hold the segment, "
                     "of which there are more. In PSP09 the hosts of the smallest cover do it all.",
@@ -284,9 +253,9 @@ COPIES = Experiment(
             (
                 Claim(
                     "state is about the same however many nodes there are",
-                    _check("state", _BY_COPIES[0], _level),
+                    shaped("state", _BY_COPIES[0], _level),
                 ),
-                Claim("state grows with the copies", _ordered("state", _BY_COPIES)),
+                Claim("state grows with the copies", ordered("state", _BY_COPIES)),
             ),
         ),
     ),
@@ -335,7 +304,7 @@ ADAPTING = Experiment(
             (
                 Claim(
                     "when rates double, the response time is shorter with adaptation",
-                    _ordered("response", ("with adaptation", "without adaptation")),
+                    ordered("response", ("with adaptation", "without adaptation")),
                 ),
             )
             if key.endswith("g")
