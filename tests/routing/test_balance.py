@@ -139,14 +139,21 @@ def test_probes_of_a_join_that_knows_no_master_do_not_visit_it_early() -> None:
         assert len(router.route(Batches().next()).narrowed) == narrowed
 
 
-@pytest.mark.parametrize(("cpu", "slower"), [(0.01, False), (10.0, True)])
-def test_a_host_is_not_slow_because_of_a_few_milliseconds(cpu: float, slower: bool) -> None:
-    batches, router = Batches(), AtrRouter(query_of([WINDOW * SECOND] * 2), 2)
-    router.route(batches.next())
-    expected = router.loads._placed
-    usage = {0: Usage(cpu=expected[0]), 1: Usage(cpu=3 * expected[1])}
-    router.learn(Measured(10.0, 160_000, usage, cpu=cpu, places=2))
-    assert (router.loads.slowness(1) > router.loads.slowness(0)) == slower
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        pytest.param([0.03, 0.03, 0.03, 0.12], False, id="milliseconds"),
+        pytest.param([0.03, 0.03, 0.03, 0.9], False, id="one host loads its libraries"),
+        pytest.param([0.5, 0.5, 0.5, 1.5], True, id="long enough"),
+    ],
+)
+def test_a_host_is_slow_only_by_times_that_tell(seconds: list[float], told: bool) -> None:
+    router = AtrRouter(query_of([WINDOW * SECOND] * 2), 4)
+    for host in range(4):
+        router.loads.expect(host, seconds[0] / 10)
+    usage = {host: Usage(cpu=cpu / 10) for host, cpu in enumerate(seconds)}
+    router.learn(Measured(10.0, 160_000, usage, cpu=sum(seconds), places=2))
+    assert (router.loads.slowness(3) > router.loads.slowness(0)) == told
 
 
 def routed(waiting: dict[int, float]) -> list[int]:

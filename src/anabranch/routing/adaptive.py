@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from anabranch.adapt.events import Event
@@ -17,7 +18,8 @@ from anabranch.routing.work import WorkRate
 HOP = 0.05
 """Seconds that a further hop takes at the least, however little it carries (measured on Spark)."""
 TELLING = 0.2
-"""CPU seconds of a batch from which hosts can be told apart: below, their times are noise."""
+"""CPU seconds of a host in a batch that say how fast it is. With less, most of it is what every task
+takes, whatever it compares, and a host that loads its libraries once would look slow."""
 SMALL = 4 << 20
 """Bytes of live rows that one host may fetch to spare the others a hop."""
 
@@ -39,7 +41,8 @@ class AdaptiveRouter(ABC):
 
     def learn(self, measured: Measured) -> tuple[Event, ...]:
         """Take in what a batch has shown; the decisions that follow for the next."""
-        tells_pace = measured.cpu >= TELLING
+        took = [usage.cpu * measured.seconds for usage in measured.usage.values() if usage.cpu]
+        tells_pace = bool(took) and median(took) >= TELLING
         for host, usage in measured.usage.items():
             self.loads.measured(host, usage, tells_pace=tells_pace)
         self.work.measured(measured)
