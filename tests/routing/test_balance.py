@@ -9,9 +9,10 @@ import pytest
 
 from anabranch.adapt.load import Usage, Weights
 from anabranch.model.query import Query
-from anabranch.routing.aligned import Atr, AtrRouter, _pairs
+from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Measured, Plan, Situation
 from anabranch.routing.coordinated import Ctr, CtrRouter
+from anabranch.routing.pairs import pairs_of
 from anabranch.routing.slices import Density
 from anabranch.state.segment import SegmentRef
 from tests.routing.interpreter import query_of
@@ -73,12 +74,12 @@ def test_atr_divides_a_batch_evenly_while_it_tries_other_lengths() -> None:
 
 
 def test_pairs_of_a_segment_are_those_in_windows_of_which_one_is_new() -> None:
-    batches, router = Batches(), AtrRouter(query_of([WINDOW * SECOND] * 2), 2)
+    batches = Batches()
     batches.next(200)
     situation = batches.next(200)
     densities = [Density(situation.all(stream)) for stream in (0, 1)]
     pieces = [(at * SECOND, (at + 5) * SECOND - 1) for at in range(0, 2 * SPAN, 5)]
-    found = _pairs(situation, densities, router._facts(situation, densities), 0, pieces)
+    found = pairs_of(situation, densities, situation.query.windows, 0, pieces)
     # 20 rows a second and stream. Both sides of a piece count: 200 rows by 200 in all.
     rows = np.arange(0, 2 * SPAN, 0.1)
     near = np.abs(rows[:, None] - rows[None, :]) <= WINDOW

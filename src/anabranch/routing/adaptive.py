@@ -18,7 +18,7 @@ from anabranch.routing.work import WorkRate
 HOP = 0.05
 """Seconds that a further hop takes at the least, however little it carries (measured on Spark)."""
 TELLING = 0.2
-"""CPU seconds of a host in a batch that say how fast it is. With less, most of it is what every task
+"""CPU seconds of a host in a batch that say how fast it is. With less, most of it is what any task
 takes, whatever it compares, and a host that loads its libraries once would look slow."""
 SMALL = 4 << 20
 """Bytes of live rows that one host may fetch to spare the others a hop."""

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from anabranch.adapt.events import Event
 from anabranch.adapt.length import LengthSearch
 from anabranch.adapt.load import Weights
@@ -27,14 +25,13 @@ from anabranch.model.duration import readable
 from anabranch.model.query import Query
 from anabranch.routing.adaptive import AdaptiveRouter
 from anabranch.routing.base import Box, Measured, Plan, Share, Situation
+from anabranch.routing.pairs import pairs_of
 from anabranch.routing.reach import reach_of
 from anabranch.routing.reigns import Election, Reign, parts
-from anabranch.routing.slices import BEGINNING, Density, Range, Slices, segment_length, united
+from anabranch.routing.slices import BEGINNING, Density, Slices, segment_length, united
 
 MOST_SEGMENTS = 64
 """Of one master at a time: more would cost more to plan than they balance."""
-PARTS = 4
-"""Parts of a segment, when its pairs are estimated: windows cut through segments."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,7 @@ class AtrRouter(AdaptiveRouter):
             self._charge(situation, densities, election, earlier)
         self._charge(situation, densities, election, reign, cuts[0] - 1 if cuts else None)
         fresh = [(edge, after - 1) for edge, after in pairwise((*cuts, density.last + 1))]
-        pairs = _pairs(situation, densities, election, reign.master, fresh)
+        pairs = pairs_of(situation, densities, election.windows, reign.master, fresh)
         for edge, work in zip(cuts, pairs, strict=True):
             host = self.loads.least()
             load, part = self.loads.value(host), self.work.part(work)
@@ -235,7 +232,7 @@ class AtrRouter(AdaptiveRouter):
         first, last = max(density.first, reign.since), density.last if until is None else until
         begun = list(reign.slices.pieces(first, last)) if first <= last else []
         pieces = [(max(start, first), min(stop, last)) for (start, stop), _ in begun]
-        pairs = _pairs(situation, densities, election, reign.master, pieces)
+        pairs = pairs_of(situation, densities, election.windows, reign.master, pieces)
         for (_, host), work in zip(begun, pairs, strict=True):
             self.loads.expect(host, self.work.part(work))
 
@@ -282,7 +279,8 @@ class AtrRouter(AdaptiveRouter):
         if self._search is None or self._fixed_length or not measured.seconds:
             return ()
         before = self._search.length
-        why = self._search.measured(measured.rows / measured.seconds)
+        compared = measured.rows * (1 - measured.shed)
+        why = self._search.measured(compared / measured.seconds)
         if why is None:
             return ()
         what = {"before": before, "after": self._search.length}
@@ -361,36 +359,6 @@ def _links(query: Query) -> list[int]:
     return [
         sum(stream in term.streams for term in query.terms) for stream in range(len(query.streams))
     ]
-
-
-def _pairs(
-    situation: Situation,
-    densities: Sequence[Density],
-    election: Election,
-    master: int,
-    pieces: Sequence[Range],
-) -> list[float]:
-    """For pieces of the master's time, the pairs of its rows and slaves' that a batch compares.
-
-    One of the two is new, and each is in the other's window. Rows are taken to lie where the middle
-    of a small part of a piece lies.
-    """
-    if not pieces:
-        return []
-    fresh = [Density(refs) for refs in situation.new]
-    first, last = densities[master].first, densities[master].last
-    bounds = np.clip(np.array(pieces, np.int64), first, last)
-    edges = np.linspace(bounds[:, 0], bounds[:, 1] + 1, PARTS + 1, axis=1)
-    middles = (edges[:, 1:] + edges[:, :-1]) / 2
-    new = np.diff(fresh[master].counts(edges))
-    old = np.diff(densities[master].counts(edges)) - new
-    pairs = np.zeros(len(pieces))
-    for stream, window in enumerate(election.windows):
-        if stream != master:
-            since, until = middles - window, middles + election.windows[master] + 1
-            for own, others in ((new, densities[stream]), (old, fresh[stream])):
-                pairs += (own * (others.counts(until) - others.counts(since))).sum(axis=1)
-    return [float(count) for count in pairs]
 
 
 def _reached(situation: Situation, box: Box) -> bool:
