@@ -171,14 +171,10 @@ class Paths:
         return met
 
     def _weight(self, host: int) -> float:
-        """The load that counts in a cover.
-
-        All hosts that have not got enough to do are alike, and so are all that have twice as much.
-        """
+        """The load that counts in a cover: all hosts that have not got enough to do are alike."""
         if host not in self._weights:
-            least = self.loads.weights.cpu * self._enough
-            load = max(self._load(host), least, 1e-6)  # of hosts without load, few are best too
-            self._weights[host] = min(load, 2 * least) if least else load
+            least = max(self.loads.weights.cpu * self._enough, 1e-6)
+            self._weights[host] = max(self._load(host), least)
         return self._weights[host]
 
     @cached_property
