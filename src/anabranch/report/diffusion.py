@@ -58,6 +58,7 @@ def measured(reports: Sequence[Report], seconds: float, rows: int, places: int) 
         places=places,
         sent=_sum(reports, "packed"),
         sending=sum(report["sending"] for report in reports),
+        shed=min(_sum(reports, "shed") / max(_sum(reports, "begun"), 1), 1.0),
     )
 
 

@@ -154,6 +154,8 @@ class Measured:
     """Intermediate results that went into parcels, once for each host that they were for."""
     sending: float = 0.0
     """CPU seconds that went into packing and unpacking them."""
+    shed: float = 0.0
+    """The part of all new rows that was not compared, since hosts had too much to do."""
 
 
 class Router(Protocol):

@@ -7,6 +7,7 @@ in between, the simulated clock goes on, and the host may crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,12 @@ class JoinHost:
         """How often it has crashed."""
         self.synchronized = True
         """Whether combinations wait for the rows of their epoch; without that, results are lost."""
+        self.patience = inf
+        """Seconds after which what has come here is not compared any more: load is shed."""
+        self.shed = 0
+        """Combinations that were not compared."""
+        self._came = 0.0
+        """When the message came that is being worked on."""
         self._epoch = -1
         self._inbox = Inbox()
         self.received = 0
@@ -101,7 +108,7 @@ class JoinHost:
             return
         if source == DIFFUSION and message.attempt >= self.attempt:
             self.received += message.load
-        self._inbox.put(message)
+        self._inbox.put(message, self.env.now)
         self._wake()
 
     def crash(self) -> None:
@@ -135,7 +142,7 @@ class JoinHost:
         later = self._inbox.since(attempt)
         self._forget()
         for message in later:
-            self._inbox.put(message)
+            self._inbox.put(message, self.env.now)
         if self._idle is None:
             self._process.interrupt()
         self._wake()
@@ -155,14 +162,15 @@ class JoinHost:
     def _run(self) -> Generator[simpy.Event, Any, None]:
         while True:
             epoch = self._epoch if self.synchronized else None
-            message = self._inbox.next(self.attempt, epoch)
+            waiting = self._inbox.next(self.attempt, epoch)
             try:
-                if message is None:
+                if waiting is None:
                     self._idle = self.env.event()
                     yield self._idle
                     self._idle = None
                     continue
-                yield from self._timed(message)
+                self._came = waiting.came
+                yield from self._timed(waiting.message)
             except simpy.Interrupt:
                 continue
 
@@ -223,6 +231,7 @@ class JoinHost:
         for route, rows in message.probes.items():
             combos = self.prober.seeds(order.plan.routes[route].start, rows)
             doing.counts["probing"] += len(rows)
+            doing.counts["begun"] += len(rows)
             spawned += yield from self._hop(order, route, 0, combos, doing)
         self._done(order, 0, 1, spawned, doing)
 
@@ -237,7 +246,8 @@ class JoinHost:
                 rows = rows.within(*reach[start])
             if part.groups is not None:
                 rows = rows.take(in_groups(rows, part.groups))
-            combos = self.prober.seeds(start, rows)
+            doing.counts["begun"] += len(rows)
+            combos = self.timely(self.prober.seeds(start, rows), doing)
             for at, step in enumerate(order.steps[start]):
                 if not len(combos):
                     break
@@ -269,6 +279,7 @@ class JoinHost:
         """Meet the rows that are this host's own on this hop, then go on or come to an end."""
         visits, step = order.hops[number], order.along[number][hop]
         start = order.plan.routes[number].start
+        combos = self.timely(combos, doing)
         found = self.visit(order.epoch, start, step, combos, visits[hop], doing)
         # What a further visit costs, however little is compared there, is part of its price.
         visiting = found.probes * self.costs.probe if hop else 0.0
@@ -290,6 +301,14 @@ class JoinHost:
         for host in following:
             self.network.send(self.number, host, message, found.count)
         return len(following)
+
+    def timely(self, combos: Combos, doing: Doing) -> Combos:
+        """What is still to be compared: all of it, or nothing if it has waited for too long."""
+        if self.env.now - self._came <= self.patience:
+            return combos
+        self.shed += len(combos)
+        doing.counts["shed"] += len(combos)
+        return combos.take(slice(0, 0))
 
     def visit(
         self, epoch: int, start: int, step: Step, combos: Combos, visit: Visit, doing: Doing

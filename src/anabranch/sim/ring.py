@@ -140,7 +140,7 @@ class RingPart:
         host, visits = self._host, unit.visits
         if not len(combos) or hop >= len(visits):
             return
-        step = unit.steps[hop]
+        step, combos = unit.steps[hop], host.timely(combos, doing)
         found = host.visit(unit.order.epoch, unit.start, step, combos, visits[hop], doing)
         yield host.clocked(doing, host.costs.probing(found.probes, found.compared))
         if hop + 1 == len(visits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class Setup:
     """Whether to keep every result, to check them."""
     synchronized: bool = True
     """False: combinations do not wait for the rows of their epoch, as in LD07's CTR."""
+    patience: float = inf
+    """Seconds that rows wait at a host for being compared; then they are shed, and results lost."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Outcome:
     messages: int
     tuples: int
     """Tuples that were sent between operators, without results."""
+    shed: int
+    """Combinations that hosts did not compare, as they were too late."""
     finished: bool
     history: History
 
@@ -106,6 +111,7 @@ class Simulation:
         self.hosts = self.cluster.hosts
         for host in self.hosts:
             host.synchronized = setup.synchronized
+            host.patience = setup.patience
         self.fusion = Fusion(self.env, self.network)
         self.diffusion = Diffusion(
             self.cluster,
@@ -172,6 +178,7 @@ class Simulation:
             tuple(host.busy for host in self.hosts),
             self.network.messages,
             self.network.tuples,
+            sum(host.shed for host in self.hosts),
             self.diffusion.finished,
             self.diffusion.history,
         )
