@@ -168,12 +168,20 @@ SCALE = Experiment(
     (
         *ld07.points(
             (ld07.ATR, ld07.CTR),
-            (2.0, 10.0, 100.0, 300.0, 1000.0),
+            (2.0, 10.0, 100.0, 1000.0),
             "hosts",
             seconds=10.0,
             in_flight=256,
+            backlog=600.0,
         ),
-        *ld07.points((ld07.CTR_SPREAD,), (2.0, 10.0, 100.0), "hosts", seconds=10.0, in_flight=256),
+        *ld07.points(
+            (ld07.CTR_SPREAD,),
+            (2.0, 10.0, 100.0),
+            "hosts",
+            seconds=10.0,
+            in_flight=256,
+            backlog=600.0,
+        ),
     ),
     (
         Chart(
@@ -205,7 +213,6 @@ PROBING = Experiment(
         (ld07.ATR, ld07.ATR_NAIVE, ld07.CTR, ld07.CTR_SPREAD),
         (10.0, 50.0),
         "window",
-        backlog=ld07.LONG_BACKLOG,
         costs=Costs.by_probing(),
     ),
     (
@@ -229,7 +236,7 @@ SHEDDING = Experiment(
         (ld07.ATR_SHORT, ld07.ATR_LONG, ld07.CTR),
         (10.0, 50.0),
         "window",
-        seconds=60.0,
+        seconds=48.0,
         patience=5.0,
     ),
     (
