@@ -182,7 +182,7 @@ FIGURE_4 = Experiment(
         ),
     ),
     "ATR with a fixed segment length, 12 hosts",
-    lambda point: point.x in (1.0, 30.0, 300.0),
+    lambda point: point.x in (10.0, 30.0, 300.0),
 )
 
 
@@ -402,7 +402,7 @@ FIGURE_16 = Experiment(
         ),
     ),
     "30 hosts, three streams, windows of 30 s",
-    lambda point: point.x in (0.0, 1.0),
+    lambda point: point.x == 1.0,
 )
 
 EXPERIMENTS = (
