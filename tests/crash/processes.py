@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,8 +92,10 @@ class Job:
 
 def processes() -> list[tuple[int, int, str]]:
     """Of every process that lives: its id, its parent's, and its command line."""
+    ps = shutil.which("ps")
+    assert ps is not None, "there is no ps, which tells the processes to kill"
     table = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - wherever it is
+        [ps, "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],
         capture_output=True,
         text=True,
         check=True,

@@ -21,7 +21,7 @@ def stop_requests() -> Iterator[threading.Event]:
     """
     requested = threading.Event()
 
-    def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - Python passes both
+    def note(number: int, _frame: FrameType | None) -> None:
         requested.set()
         signal.signal(number, before[signal.Signals(number)])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anabranch.experiments import ld07, psp09
+from anabranch.experiments import ld07_setup as ld07
+from anabranch.experiments import psp09
 from anabranch.experiments.claims import Metrics, ordered
 from anabranch.experiments.figure import Chart, Check, Claim, Experiment, Point
 from anabranch.routing.aligned import Atr
