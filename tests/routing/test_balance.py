@@ -13,6 +13,7 @@ from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Measured, Plan, Situation
 from anabranch.routing.coordinated import Ctr, CtrRouter
 from anabranch.routing.pairs import pairs_of
+from anabranch.routing.sliced import Psp, PspRouter
 from anabranch.routing.slices import Density
 from anabranch.state.segment import SegmentRef
 from tests.routing.interpreter import query_of
@@ -23,18 +24,23 @@ STEP = 0.05
 
 
 class Batches:
-    """Two even streams in batches of 20 seconds, with windows of 20 seconds."""
+    """Two even streams in batches of 20 seconds, with windows of 20 seconds or another length."""
 
-    def __init__(self) -> None:
-        self.query = query_of([WINDOW * SECOND] * 2)
+    def __init__(self, window: int = WINDOW, lateness: int = 0) -> None:
+        self.window, self.lateness = window, lateness
+        self.query = query_of([window * SECOND] * 2)
         self.refs: list[list[SegmentRef]] = [[], []]
         self.number = 0
 
     def next(self, rows: int = 80_000) -> Situation:
         begin, end = self.number * SPAN * SECOND, (self.number + 1) * SPAN * SECOND
         new = [[SegmentRef(f"{self.number}", s, rows, rows, begin, end - 1, 0)] for s in (0, 1)]
-        live = [[ref for ref in refs if ref.last >= begin - WINDOW * SECOND] for refs in self.refs]
-        situation = Situation(self.query, self.number, live, new, begin)
+        watermark = begin - self.lateness * SECOND
+        live = [
+            [ref for ref in refs if ref.last >= watermark - self.window * SECOND]
+            for refs in self.refs
+        ]
+        situation = Situation(self.query, self.number, live, new, watermark)
         self.refs = [[*old, *fresh] for old, fresh in zip(live, new, strict=True)]
         self.number += 1
         return situation
@@ -42,10 +48,10 @@ class Batches:
     def work(self, plan: Plan, number: int) -> dict[int, float]:
         """Of all pairs of a batch, the part that each host compares: counted on a fine grid."""
         begin = number * SPAN
-        times = np.arange(max(begin - WINDOW, 0), begin + SPAN, STEP) + STEP / 2
+        times = np.arange(max(begin - self.window, 0), begin + SPAN, STEP) + STEP / 2
         a, b = times[:, None], times[None, :]
-        wanted = (np.abs(a - b) <= WINDOW) & (np.maximum(a, b) >= begin)
-        parts = {}
+        wanted = (np.abs(a - b) <= self.window) & (np.maximum(a, b) >= begin)
+        parts: dict[int, float] = {}
         for share in plan.shares:
             mine = np.zeros_like(wanted)
             for box in share.boxes:
@@ -55,6 +61,12 @@ class Batches:
                     inside &= (own >= first) & (own <= last)
                 mine |= inside
             parts[share.host] = float(mine.sum() / wanted.sum())
+        for route in plan.routes:
+            # New rows of the first stream meet old ones of the second, those of the second both.
+            met = wanted & ((a >= begin) & (b < begin) if route.start == 0 else b >= begin)
+            for at, count in enumerate(met.sum(axis=route.start)):
+                host = route.hops[0].slices.owner(int(times[at] * SECOND))
+                parts[host] = parts.get(host, 0.0) + float(count / wanted.sum())
         return parts
 
 
@@ -71,6 +83,18 @@ def test_atr_divides_a_batch_evenly_while_it_tries_other_lengths() -> None:
         usage = {host: Usage(cpu=part) for host, part in parts.items()}
         router.learn(Measured(10.0, 160_000, usage, cpu=15.0, places=2))
     assert len(lengths) > 1
+
+
+def test_psp_learns_which_host_is_slow() -> None:
+    batches, router = Batches(), PspRouter(query_of([WINDOW * SECOND] * 2), 2, Psp(hop=0))
+    parts: dict[int, float] = {}
+    for number in range(12):
+        parts = batches.work(router.route(batches.next()), number)
+        # Host 1 takes twice as long for a pair.
+        usage = {0: Usage(cpu=parts[0] / 2), 1: Usage(cpu=parts[1])}
+        cpu = 10 * sum(used.cpu for used in usage.values())
+        router.learn(Measured(10.0, 160_000, usage, cpu=cpu, places=2))
+    assert parts[0] == pytest.approx(2 * parts[1], rel=0.15), parts
 
 
 def test_pairs_of_a_segment_are_those_in_windows_of_which_one_is_new() -> None:

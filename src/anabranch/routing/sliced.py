@@ -23,13 +23,17 @@ from anabranch.kernel.order import steps
 from anabranch.model.query import Query
 from anabranch.routing.adaptive import HOP, AdaptiveRouter, checked_hop
 from anabranch.routing.base import Hop, Plan, Route, Situation
+from anabranch.routing.pairs import pairs_visited
 from anabranch.routing.reach import reaches
-from anabranch.routing.slices import END, Density, Range, Slices
+from anabranch.routing.slices import END, Density, Slices
 
 PIECES = 4
 """Slices that a host has of one stream: the more, the less the one that is being filled weighs."""
 
 OBJECTIVES = ("output", "latency")
+
+Visits = Sequence[Mapping[int, float]]
+"""For each stream, the streams whose new rows visit it, and what each of their rows has become."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,19 @@ class PspRouter(AdaptiveRouter):
         events: list[Event] = []
         if not self._settled and self.work.learned and all(live):
             events += self._choose_rings(situation, densities)
+        orders = {
+            start: [
+                step.stream for step in steps(situation.query, start, live, situation.selectivities)
+            ]
+            for start in range(len(self._names))
+            if situation.new[start]
+        }
+        visits = _visits(situation, orders, live)
         for stream, density in enumerate(densities):
             events += self._slice(situation, stream, density)
         self._move_now = False
-        routes = tuple(
-            self._route(situation, start, live)
-            for start in range(len(self._names))
-            if situation.new[start]
-        )
+        self._expect(situation, densities, visits)
+        routes = tuple(self._route(situation, start, order) for start, order in orders.items())
         held = {
             stream: slices.held()
             for stream, slices in enumerate(self._slices)
@@ -99,7 +108,7 @@ class PspRouter(AdaptiveRouter):
             routes=routes,
             keeps=keeps,
             events=tuple(events),
-            predicted={"sent_rows": self._network(situation, routes, live)},
+            predicted={"sent_rows": _network(situation, routes, visits)},
         )
         return self._gathered(plan, situation, self.options.hop)
 
@@ -195,33 +204,24 @@ class PspRouter(AdaptiveRouter):
         why = f"the slice before it has its {part:,.0f} rows"
         return Event("boundary", why, what, part, "rows that the host before is spared")
 
-    def _route(self, situation: Situation, start: int, live: Sequence[float]) -> Route:
-        order = steps(situation.query, start, live, situation.selectivities)
-        streams = [step.stream for step in order]
-        times = _span(situation, start)
+    def _expect(self, situation: Situation, densities: Sequence[Density], visits: Visits) -> None:
+        """Note what each host will compare, to learn what a pair costs, and who is slow."""
+        for stream, (density, slices) in enumerate(zip(densities, self._slices, strict=True)):
+            if slices is not None and density.first is not None and density.last is not None:
+                pieces = list(slices.pieces(density.first, density.last))
+                times = [times for times, _ in pieces]
+                pairs = pairs_visited(situation, densities, stream, visits[stream], times)
+                for (_, host), count in zip(pieces, pairs, strict=True):
+                    self.loads.expect(host, self.work.part(count))
+
+    def _route(self, situation: Situation, start: int, order: Sequence[int]) -> Route:
+        refs = situation.new[start]
+        times = min(ref.first for ref in refs), max(ref.last for ref in refs)
         hops = []
-        for stream in streams:
+        for stream in order:
             slices = self._slices[stream]
             hops.append(Hop(stream, slices if slices is not None else Slices.whole(0)))
-        return Route(start, times, tuple(hops), reaches(situation.query, start, times, streams))
-
-    def _network(
-        self, situation: Situation, routes: Sequence[Route], live: Sequence[float]
-    ) -> float:
-        """Section 4.3: every new row, and every intermediate result, visits the whole ring.
-
-        What they will be compared with there is noted as well, to learn what a pair costs.
-        """
-        sent = 0.0
-        for route in routes:
-            rows = float(sum(ref.rows for ref in situation.new[route.start]))
-            visited = [route.start]
-            for hop, reach in zip(route.hops, route.reaches, strict=True):
-                sent += rows * (len(hop.hosts(reach)) - 1)
-                self.work.expect(rows * live[hop.stream])
-                rows *= situation.expected_partners(visited, hop.stream, live)
-                visited.append(hop.stream)
-        return sent
+        return Route(start, times, tuple(hops), reaches(situation.query, start, times, order))
 
     # -- between batches ---------------------------------------------------------------------
 
@@ -260,9 +260,28 @@ class PspRouter(AdaptiveRouter):
         self._move_now = placed["move_now"]
 
 
-def _span(situation: Situation, stream: int) -> Range:
-    refs = situation.new[stream]
-    return min(ref.first for ref in refs), max(ref.last for ref in refs)
+def _visits(
+    situation: Situation, orders: Mapping[int, Sequence[int]], live: Sequence[float]
+) -> Visits:
+    """What comes by each stream, where new rows visit the others in these orders."""
+    visits: list[dict[int, float]] = [{} for _ in live]
+    for start, order in orders.items():
+        each, visited = 1.0, [start]
+        for stream in order:
+            visits[stream][start] = each
+            each *= situation.expected_partners(visited, stream, live)
+            visited.append(stream)
+    return visits
+
+
+def _network(situation: Situation, routes: Sequence[Route], visits: Visits) -> float:
+    """Section 4.3: every new row, and every intermediate result, visits the whole ring."""
+    sent = 0.0
+    for route in routes:
+        rows = sum(ref.rows for ref in situation.new[route.start])
+        for hop, reach in zip(route.hops, route.reaches, strict=True):
+            sent += rows * visits[hop.stream][route.start] * (len(hop.hosts(reach)) - 1)
+    return sent
 
 
 def _row_bytes(situation: Situation) -> float:
