@@ -25,6 +25,7 @@ KEYS = {
     "ratio_to_spark_is_bound",
     "ratio_to_kernel",
     "ratio_to_kernel_is_bound",
+    "rates",
     "batch_seconds",
     "peak_state",
     "results",
@@ -75,6 +76,28 @@ def test_the_bare_kernel_runs_alone(
 
     assert found["kernel"] > 0
     assert found["ours"] is found["spark"] is found["ratio_to_spark"] is None
+
+
+def test_a_side_is_measured_as_often_as_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = bench(tmp_path, capsys, "distance-2way", "--side", "kernel", "--repeat", "2")
+
+    assert len(found["rates"]["kernel"]) == 2
+    assert found["kernel"] == min(found["rates"]["kernel"]) > 0
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1", "many"])
+def test_a_number_of_rounds_is_refused_if_it_is_none(
+    rounds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+
+    with pytest.raises(SystemExit):
+        parser.parse_args(["hops", f"--repeat={rounds}"])
+
+    assert "no number of rounds" in capsys.readouterr().err
 
 
 def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,3 +95,17 @@ def test_of_a_side_that_dies_the_last_words_are_kept(monkeypatch: pytest.MonkeyP
     outcome = run_side(assignment(monkeypatch, "sys.exit('killed')"), 60.0, lambda _: None)
 
     assert outcome.error == "the process ended without a word; its last line: killed"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux pins processes")
+def test_a_side_keeps_to_its_cores_and_so_does_what_it_starts() -> None:
+    program = """
+import subprocess, sys
+from anabranch.bench.child import keep_to
+keep_to(1)
+print(subprocess.check_output([sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"]))
+"""
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+
+    assert printed.count(",") == 0
+    assert "{" in printed

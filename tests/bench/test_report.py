@@ -15,7 +15,7 @@ CASE = CASES["band-2way"]
 
 def side(rate: Rate, results: int = 7, error: str | None = None) -> Side:
     finished = not rate.is_bound and error is None
-    return Side(Summary(rate, None, results, 0, 0, 1, finished, error), files=10)
+    return Side((Summary(rate, None, results, 0, 0, 1, finished, error),), files=10)
 
 
 OURS, SLOW, BOUND = side(Rate(300.0)), side(Rate(10.0)), side(Rate(20.0, is_bound=True))
@@ -76,7 +76,7 @@ def test_the_table_has_a_row_for_every_side_and_marks_bounds() -> None:
 
 
 def test_a_run_without_batches_makes_a_table_too() -> None:
-    nothing = Side(summarise(Run((1,), 1, (), started=None, stopped=1.0), "no Java"), files=1)
+    nothing = Side((summarise(Run((1,), 1, (), started=None, stopped=1.0), "no Java"),), files=1)
 
     assert as_table(Comparison(CASE, nothing, {}, None)).row_count == 1
 
@@ -95,3 +95,30 @@ def test_strategies_are_compared_with_the_first_and_must_agree() -> None:
     printed = io.StringIO()
     Console(file=printed, width=80).print(as_table(comparison))
     assert "1.70x" in printed.getvalue()
+
+
+def rounds(*rates: float) -> Side:
+    return Side(tuple(side(Rate(rate)).summary for rate in rates), files=10)
+
+
+def test_of_several_rounds_the_median_counts_and_ratios_are_taken_round_by_round() -> None:
+    slow, fast = rounds(10.0, 20.0, 40.0), rounds(18.0, 30.0, 76.0)
+    comparison = Comparison(CASES["spread-images"], None, {}, None, {"central": slow, "psp": fast})
+
+    found = as_json(comparison)["strategies"]["psp"]
+
+    assert found["rate"] == 30.0
+    assert found["ratios_to_first"] == [1.8, 1.5, 1.9]
+    assert found["ratio_to_first"] == 1.8
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(as_table(comparison))
+    assert "psp: 1.50x to 1.90x in 3 rounds" in printed.getvalue()
+
+
+def test_one_round_with_another_answer_or_an_error_is_enough_to_fail() -> None:
+    summaries = [side(Rate(10.0), results).summary for results in (7, 7, 8)]
+    wrong = Comparison(CASE, Side(tuple(summaries), 10), {}, None)
+    broken = [*summaries[:2], side(Rate(0.0), error="no Java").summary]
+
+    assert wrong.disagreement == "ours found 7, ours in round 2 found 7, ours in round 3 found 8"
+    assert Comparison(CASE, Side(tuple(broken), 10), {}, None).failed

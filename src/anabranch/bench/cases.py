@@ -52,6 +52,22 @@ class SparkPlan:
     """Files per stream and batch that suit this way best, where it is not the case's."""
 
 
+CORES = 2
+"""What a side may use, unless it is there to show what one core does."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of our strategies, on so many cores."""
+
+    strategy: str
+    cores: int = CORES
+
+    @property
+    def name(self) -> str:
+        return self.strategy if self.cores == CORES else f"{self.strategy}, {self.cores} core"
+
+
 @dataclass(frozen=True)
 class Case:
     """A query, its data, and the batch sizes that suit each side (in seconds of event time)."""
@@ -72,7 +88,7 @@ class Case:
     spark_files: int = 10
     warm_files: int = 10
     """How many files pass before the steady state: until then windows are still filling."""
-    strategies: tuple[str, ...] = ()
+    strategies: tuple[Contender, ...] = ()
     """Where there are any, our strategies are compared with the first of them, and nothing else."""
     counts_batches: bool = False
     """Measures the time of a batch without rows, not the rows of a second."""
@@ -226,12 +242,16 @@ EMPTY_BATCH = Case(
     counts_batches=True,
 )
 
-# Spreading an expensive predicate over two cores: the same work, one host and two. Two busy Python
+# Spreading an expensive predicate over two cores: the same work on one core, on one host of two
+# cores (the other is free for the JVM and half of the ingest), and on two hosts. Two busy Python
 # workers leave no core for the JVM's compiler, which works for the first half minute or so: what is
 # measured begins after that.
 LONG = 140
 LONG_WARM = 60
-SPREAD = ("central", "atr", "ctr", "psp")
+SPREAD = (
+    Contender("central", cores=1),
+    *map(Contender, ("central", "atr", "ctr", "psp")),
+)
 SPREAD_DISTANCE = replace(
     DISTANCE_2WAY,
     name="spread-distance",
@@ -269,7 +289,7 @@ HOT_KEY = Case(
     rows=(2_000,) * LONG,
     ours_files=20,
     warm_files=LONG_WARM,
-    strategies=("hash", "atr", "ctr"),
+    strategies=tuple(map(Contender, ("hash", "atr", "ctr"))),
 )
 
 # What a hop costs where there is next to nothing to do: one stage, or three.
@@ -283,7 +303,7 @@ HOPS = Case(
     ours_files=1,
     spark_files=1,
     counts_batches=True,
-    strategies=("atr", "ctr"),
+    strategies=tuple(map(Contender, ("atr", "ctr"))),
 )
 
 CASES = {

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass
 
-from anabranch.bench.cases import CASES, Case
+from anabranch.bench.cases import CASES, CORES, Case
 from anabranch.bench.reporting import Reporter
 
 OURS, SPARK, KERNEL = SIDES = ("ours", "spark", "kernel")
@@ -36,6 +37,7 @@ class Assignment:
     files: int
     strategy: str = "auto"
     """Ours; of no meaning for the other sides."""
+    cores: int = CORES
 
     @property
     def chosen(self) -> Case:
@@ -47,11 +49,18 @@ class Assignment:
         return [sys.executable, "-m", "anabranch.bench.child", json.dumps(asdict(self))]
 
 
+def keep_to(cores: int) -> None:
+    """Use so many cores and no more, here and in the processes that are started from here."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
 def main() -> int:
     """Run the assignment that is the one argument, and report to standard output."""
     to = Reporter(sys.stdout)
     try:
         task = Assignment(**json.loads(sys.argv[1]))
+        keep_to(task.cores)
         # Imported by name: a side loads what it needs itself, and nothing of the other two.
         importlib.import_module(MODULES[task.side]).run(task, to)
     except Exception as error:  # whatever it is, the bench must hear of it before this process ends

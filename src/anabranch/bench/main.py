@@ -1,8 +1,9 @@
 """`anabranch bench CASE`: run the sides of a case one after the other, and compare them.
 
 Each side reads the same files with the same trigger ("available now", a fixed number of files a
-batch) and discards its results after computing them. Each has a batch
-size of its own, which stands with the case. One side at a time has the machine.
+batch) and discards its results after computing them. Each has a batch size of its own, which
+stands with the case. One side at a time has the machine; with `--repeat` they take turns, so that
+all of them see its good and its bad times.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from anabranch.bench import data
 from anabranch.bench.cases import CASES, Case, SparkPlan
 from anabranch.bench.child import KERNEL, OURS, SIDES, SPARK, Assignment
-from anabranch.bench.measure import Batch, summarise, summarise_empty
+from anabranch.bench.measure import Batch, Summary, summarise, summarise_empty
 from anabranch.bench.process import run_side
 from anabranch.bench.report import Comparison, Side, as_json, as_table, machine, unit_of
 
@@ -41,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="stop a side after so many seconds and report a bound (default: %(default)g)",
     )
+    parser.add_argument(
+        "--repeat",
+        type=_rounds,
+        default=1,
+        metavar="N",
+        help="let the sides take turns N times, and report the median of each and of the ratios",
+    )
     parser.add_argument("--side", choices=SIDES, help="run this side only")
     parser.add_argument("--strategy", help="of a case that compares strategies, run this one only")
     parser.add_argument(
@@ -56,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the input is kept between runs (default: %(default)s)",
     )
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rounds; write 1 or more")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,37 +101,46 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(name: str, args: argparse.Namespace, progress: Progress) -> Comparison:
-    """One case, side after side."""
+    """One case, side after side, as many rounds as were asked for."""
     case = CASES[name].quick() if args.quick else CASES[name]
     bar = progress.add_task(f"{name}: data", total=len(case.rows), unit="files")
     directory = data.generate(case, args.data, lambda _: progress.advance(bar))
     progress.remove_task(bar)
-    task = Assignment(name, args.quick, OURS, 0, str(directory), "", case.ours_files)
+    tasks = _tasks(case, args, str(directory))
+    rounds: dict[str, list[Summary]] = {label: [] for label in tasks}
+    for _ in range(args.repeat):
+        for label, task in tasks.items():
+            rounds[label].append(_run(task, args, progress, label))
+    sides = {label: Side(tuple(rounds[label]), task.files) for label, task in tasks.items()}
+    if case.strategies:
+        return Comparison(case, None, {}, None, sides)
+    ours, kernel = sides.pop(OURS, None), sides.pop(KERNEL, None)
+    return Comparison(case, ours, sides, kernel)
+
+
+def _tasks(case: Case, args: argparse.Namespace, directory: str) -> dict[str, Assignment]:
+    """The sides that take turns, by name: strategies, or ours, Spark's plans and the kernel."""
+    task = Assignment(case.name, args.quick, OURS, 0, directory, "", case.ours_files)
     if args.batch_files is not None:
         task = replace(task, files=args.batch_files)
     if case.strategies:
-        strategies = {
-            name: _side(replace(task, strategy=name), args, progress, name)
-            for name in case.strategies
-            if args.strategy in (None, name)
+        return {
+            contender.name: replace(task, strategy=contender.strategy, cores=contender.cores)
+            for contender in case.strategies
+            if args.strategy in (None, contender.strategy)
         }
-        return Comparison(case, None, {}, None, strategies)
     asked = SIDES if args.side is None else (args.side,)
-    plans = {
-        plan.name: _side(
-            replace(task, side=SPARK, plan=at, files=_spark_files(case, plan, args)),
-            args,
-            progress,
-            plan.name,
-        )
-        for at, plan in enumerate(case.spark)
-        if SPARK in asked
-    }
-    ours = _side(task, args, progress) if OURS in asked else None
+    tasks = {}
+    if SPARK in asked:
+        for at, plan in enumerate(case.spark):
+            files = _spark_files(case, plan, args)
+            tasks[plan.name] = replace(task, side=SPARK, plan=at, files=files)
+    if OURS in asked:
+        tasks[OURS] = task
     # The time of a batch without rows is Spark's bookkeeping, of which a bare kernel has none.
-    limited = KERNEL in asked and not case.counts_batches
-    kernel = _side(replace(task, side=KERNEL), args, progress) if limited else None
-    return Comparison(case, ours, plans, kernel)
+    if KERNEL in asked and not case.counts_batches:
+        tasks[KERNEL] = replace(task, side=KERNEL)
+    return tasks
 
 
 def _spark_files(case: Case, plan: SparkPlan, args: argparse.Namespace) -> int:
@@ -125,10 +148,10 @@ def _spark_files(case: Case, plan: SparkPlan, args: argparse.Namespace) -> int:
     return chosen or plan.files or case.spark_files
 
 
-def _side(task: Assignment, args: argparse.Namespace, progress: Progress, plan: str = "") -> Side:
+def _run(task: Assignment, args: argparse.Namespace, progress: Progress, name: str) -> Summary:
     """Run a side under a progress bar of its own, and reduce what it reports to numbers."""
     case = task.chosen
-    label = f"{case.name}: {task.side}{f' ({plan})' if plan else ''}"
+    label = f"{case.name}: {name if name == task.side else f'{task.side} ({name})'}"
     bar = progress.add_task(label, total=len(case.batches(task.files)), unit="batches")
     outcome = run_side(task, args.seconds_limit, lambda batch: _heard(progress, bar, label, batch))
     progress.remove_task(bar)
@@ -140,7 +163,7 @@ def _side(task: Assignment, args: argparse.Namespace, progress: Progress, plan: 
     progress.console.print(f"{label}: {bound}{summary.rate.value:,.2f} {unit_of(case)}")
     if summary.error is not None:
         progress.console.print(f"{label} failed: {summary.error}", style="red", markup=False)
-    return Side(summary, task.files)
+    return replace(summary, stolen=outcome.stolen)
 
 
 def _heard(progress: Progress, bar: TaskID, label: str, batch: Batch) -> None:

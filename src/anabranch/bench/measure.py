@@ -95,6 +95,8 @@ class Summary:
     error: str | None = None
     kinds: Mapping[str, float] = field(default_factory=dict)
     """Median seconds of a batch of each kind, where a case tells kinds apart."""
+    stolen: float | None = None
+    """Of the CPU time that this machine asked for, the part that its host gave to others."""
 
 
 def summarise(run: Run, error: str | None = None) -> Summary:

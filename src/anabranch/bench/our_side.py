@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def run(task: Assignment, to: Reporter) -> None:
     """Run it over all files and report each batch."""
     case, files = task.chosen, task.files
-    spark = session.open_session(f"bench {case.name}: Anabranch")
+    spark = session.open_session(f"bench {case.name}: Anabranch", task.cores)
     planned = case.batches(files)
     streams = [
         ab.stream(

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,8 @@ class Outcome:
 
     run: Run
     error: str | None = None
+    stolen: float | None = None
+    """As `Summary` has it."""
 
 
 def run_side(task: Assignment, limit: float, heard: Callable[[Batch], None]) -> Outcome:
@@ -48,11 +50,13 @@ def run_side(task: Assignment, limit: float, heard: Callable[[Batch], None]) -> 
             text=True,
             start_new_session=True,
         )
+        before = _cpu_ticks()
         events: queue.Queue[Event | None] = queue.Queue()
         reader = threading.Thread(target=_read, args=(process.stdout, events), daemon=True)
         reader.start()
         try:
             outcome = _follow(task, events, limit, heard)
+            outcome = replace(outcome, stolen=_stolen(before, _cpu_ticks()))
         finally:
             _stop(process)
             reader.join(FAREWELL)
@@ -95,6 +99,28 @@ def _follow(
                 return Outcome(replace(run, stopped=time.time()), message)
             case None:
                 return Outcome(replace(run, stopped=time.time()), LOST)
+
+
+def _cpu_ticks() -> tuple[int, ...]:
+    """What the cores of this machine have done so far, as Linux counts it; nothing elsewhere."""
+    counters = Path("/proc/stat")
+    if not counters.exists():
+        return ()
+    return tuple(map(int, counters.read_text().splitlines()[0].split()[1:9]))
+
+
+def _stolen(before: Sequence[int], after: Sequence[int]) -> float | None:
+    """Of the time between that was not idle, the part in which another machine had the core.
+
+    >>> _stolen((0,) * 8, (60, 0, 20, 100, 0, 0, 0, 20))
+    0.2
+    """
+    if not after:
+        return None
+    user, nice, system, _, _, hard, soft, stolen = (
+        late - early for early, late in zip(before, after, strict=True)
+    )
+    return stolen / max(user + nice + system + hard + soft + stolen, 1)
 
 
 def _read(stream: IO[str], events: queue.Queue[Event | None]) -> None:

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich import box
@@ -20,8 +21,18 @@ from anabranch.bench.measure import Summary
 class Side:
     """One side of a case: its numbers, and the batch size it had (files per stream)."""
 
-    summary: Summary
+    rounds: tuple[Summary, ...]
+    """One after the other, each beside the other sides' of its number."""
     files: int
+
+    @property
+    def summary(self) -> Summary:
+        """The round in the middle by its rate; the slower one of two."""
+        return sorted(self.rounds, key=lambda one: one.rate.value)[(len(self.rounds) - 1) // 2]
+
+    @property
+    def error(self) -> str | None:
+        return next((one.error for one in self.rounds if one.error is not None), None)
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,11 @@ class Comparison:
         return max(self.plans.values(), key=merit, default=None)
 
     @property
+    def first(self) -> Side | None:
+        """What the other strategies are measured by."""
+        return next(iter(self.strategies.values()), None)
+
+    @property
     def sides(self) -> dict[str, Side | None]:
         return {"ours": self.ours, "spark": self.spark, "kernel": self.kernel}
 
@@ -57,14 +73,16 @@ class Comparison:
         """Sides that went through to the end have found the same number of results, or one errs."""
         plans = {f"Spark ({name})": side for name, side in self.plans.items()}
         found = {
-            name: side.summary.results
+            name if number == 0 else f"{name} in round {number + 1}": one.results
             for name, side in {
                 "ours": self.ours,
                 **plans,
                 "kernel": self.kernel,
                 **self.strategies,
             }.items()
-            if side is not None and side.summary.finished
+            if side is not None
+            for number, one in enumerate(side.rounds)
+            if one.finished
         }
         if len(set(found.values())) <= 1:
             return None
@@ -74,19 +92,31 @@ class Comparison:
     def failed(self) -> bool:
         """Whether our side, or the exactness of the answer, is broken. Spark's troubles are not."""
         mine = (self.ours, self.kernel, *self.strategies.values())
-        broken = any(side is not None and side.summary.error is not None for side in mine)
+        broken = any(side is not None and side.error is not None for side in mine)
         return broken or self.disagreement is not None
 
 
-def ratio(ours: Side | None, other: Side | None) -> tuple[float | None, bool]:
-    """How many times as fast we are, and whether that is only a lower bound.
+def ratios(ours: Side | None, other: Side | None) -> list[tuple[float, bool]]:
+    """Round by round, how many times as fast we are, and whether that is only a lower bound.
 
     A bound of the other side's rate from above is a bound of the ratio from below. Where our own
     rate is a bound, nothing can be said.
     """
-    if ours is None or other is None or ours.summary.rate.is_bound or not other.summary.rate.value:
+    if ours is None or other is None:
+        return []
+    rates = [(a.rate, b.rate) for a, b in zip(ours.rounds, other.rounds, strict=True)]
+    return [(a.value / b.value, b.is_bound) for a, b in rates if not a.is_bound and b.value]
+
+
+def ratio(ours: Side | None, other: Side | None) -> tuple[float | None, bool]:
+    """The median of all rounds: rounds differ with what else the machine does, both sides alike.
+
+    A bound anywhere makes a bound of it.
+    """
+    found = ratios(ours, other)
+    if not found:
         return None, False
-    return ours.summary.rate.value / other.summary.rate.value, other.summary.rate.is_bound
+    return median(factor for factor, _ in found), any(is_bound for _, is_bound in found)
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -108,6 +138,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "ratio_to_spark_is_bound": spark_bound,
         "ratio_to_kernel": to_kernel,
         "ratio_to_kernel_is_bound": kernel_bound,
+        "rates": {name: _rates(side) for name, side in sides.items() if side},
         "batch_seconds": {name: _percentiles(side) for name, side in sides.items()},
         "peak_state": {name: _peak(side) for name, side in sides.items()},
         "results": {name: side.summary.results if side else None for name, side in sides.items()},
@@ -123,14 +154,17 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             name: {
                 "rate": side.summary.rate.value,
                 "is_bound": side.summary.rate.is_bound,
-                "ratio_to_first": ratio(side, next(iter(comparison.strategies.values())))[0],
+                "rates": _rates(side),
+                "ratio_to_first": ratio(side, comparison.first)[0],
+                "ratios_to_first": [factor for factor, _ in ratios(side, comparison.first)],
+                "stolen": [one.stolen for one in side.rounds],
                 "batch_seconds": _percentiles(side),
                 "batch_kinds_seconds": side.summary.kinds,
-                "error": side.summary.error,
+                "error": side.error,
             }
             for name, side in comparison.strategies.items()
         },
-        "errors": {name: side.summary.error for name, side in sides.items() if side},
+        "errors": {name: side.error for name, side in sides.items() if side},
         "sizes": {
             "streams": len(case.feeds),
             "event_seconds": len(case.rows),
@@ -181,12 +215,11 @@ def as_table(comparison: Comparison) -> Table:
             times = ratio(comparison.ours, side) if name != "ours" else (None, False)
             table.add_row(name, *_cells(side, comparison.case, times))
     for name, side in comparison.strategies.items():
-        first = next(iter(comparison.strategies.values()))
-        times = ratio(side, first) if side is not first else (None, False)
-        table.add_row(name, *_cells(side, comparison.case, times))
-    if comparison.case.counts_batches:
-        table.caption = "\n".join(_kinds(comparison))
-        table.caption_justify = "left"
+        times = ratio(side, comparison.first) if side is not comparison.first else (None, False)
+        table.add_row(name.replace(", ", ",\n"), *_cells(side, comparison.case, times))
+    notes = _kinds(comparison) if comparison.case.counts_batches else []
+    table.caption = "\n".join([*notes, *_rounds(comparison)]) or None
+    table.caption_justify = "left"
     return table
 
 
@@ -197,6 +230,16 @@ def _kinds(comparison: Comparison) -> list[str]:
         f"{name}: " + ", ".join(f"{kind} {time:.2f} s" for kind, time in side.summary.kinds.items())
         for name, side in sides.items()
         if side is not None
+    ]
+
+
+def _rounds(comparison: Comparison) -> list[str]:
+    """Where there were several rounds, how far they lie apart, a line a strategy."""
+    return [
+        f"{name}: {min(found):.2f}x to {max(found):.2f}x in {len(found)} rounds"
+        for name, side in comparison.strategies.items()
+        if side is not comparison.first
+        and len(found := [factor for factor, _ in ratios(side, comparison.first)]) > 1
     ]
 
 
@@ -229,6 +272,10 @@ def short(count: int) -> str:
     return str(count)
 
 
+def _rates(side: Side) -> list[float]:
+    return [one.rate.value for one in side.rounds]
+
+
 def _percentiles(side: Side | None) -> dict[str, float] | None:
     return asdict(side.summary.percentiles) if side and side.summary.percentiles else None
 
@@ -247,5 +294,5 @@ def _plan(side: Side, ours: Side | None) -> dict[str, Any]:
         "is_bound": summary.rate.is_bound,
         "ratio": times,
         "ratio_is_bound": is_bound,
-        "error": summary.error,
+        "error": side.error,
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from anabranch.bench.cases import Feed
+from anabranch.bench.cases import CORES, Feed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-CORES = 2
 
-
-def open_session(name: str) -> SparkSession:
-    """Two cores and 4 GB, on this machine."""
+def open_session(name: str, cores: int = CORES) -> SparkSession:
+    """So many cores and 4 GB, on this machine."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
@@ -38,10 +36,10 @@ def open_session(name: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Spark's stateful operators have one task per shuffle partition: as many as cores.
-        "spark.sql.shuffle.partitions": str(CORES),
+        "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.appName(name).master(f"local[{CORES}]")
+    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
