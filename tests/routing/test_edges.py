@@ -12,15 +12,17 @@ from anabranch.adapt.load import Usage
 from anabranch.errors import QueryError
 from anabranch.routing.adaptive import SMALL
 from anabranch.routing.aligned import Atr, AtrRouter
-from anabranch.routing.base import Hop, Measured, Plan, Route, Router
+from anabranch.routing.base import Hop, Measured, Plan, Route, Router, Situation, probe_orders
 from anabranch.routing.coordinated import Ctr, CtrRouter
 from anabranch.routing.partitioned import HashRouter
 from anabranch.routing.sliced import Psp, PspRouter
 from anabranch.routing.slices import Slices
 from anabranch.routing.strategies import router_for
+from anabranch.state.segment import SegmentRef
 from tests.routing.interpreter import World, check, query_of
 
 DAY = 86_400_000_000
+SECOND = 1_000_000
 
 
 def routers(world: World) -> list[Router]:
@@ -163,3 +165,19 @@ def test_hops_cannot_cost_less_than_nothing(hop: float) -> None:
     for options in (Ctr, Psp):
         with pytest.raises(QueryError, match="hop is"):
             options(hop=hop)
+
+
+def test_probes_go_first_where_they_see_old_rows_only() -> None:
+    """Of two new rows that match one finds the other: b's new rows see c's old ones only."""
+    query = query_of([SECOND] * 3)
+    old, new = (
+        [[SegmentRef(f"{name}{s}", s, 100, 100, at, at + SECOND, 0)] for s in range(3)]
+        for name, at in (("old", 0), ("new", SECOND))
+    )
+    situation = Situation(query, 1, old, new, None)
+
+    orders = [[step.stream for step in steps] for steps in probe_orders(situation, None)]
+    routes = PspRouter(query, 2, Psp(hop=0)).route(situation).routes
+
+    assert orders == [[1, 2], [2, 0], [0, 1]]
+    assert [[hop.stream for hop in route.hops] for route in routes] == orders

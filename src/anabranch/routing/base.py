@@ -119,6 +119,16 @@ class Situation:
     def all(self, stream: int) -> list[SegmentRef]:
         return [*self.old[stream], *self.new[stream]]
 
+    def visible(self, start: int) -> list[float]:
+        """Rows of each stream that new rows of one may meet: new ones only of streams before it.
+
+        As `kernel.probe.visible_to` has it: of two new rows that match, one finds the other.
+        """
+        return [
+            float(sum(ref.rows for ref in (self.all(s) if s < start else self.old[s])))
+            for s in range(len(self.new))
+        ]
+
     def placed(self, stream: int) -> int:
         """The last time of a stream's rows that hosts have already."""
         return max((ref.last for ref in self.old[stream]), default=BEGINNING)
@@ -187,11 +197,18 @@ def probe_orders(situation: Situation, plan: Plan | None) -> tuple[tuple[Step, .
     """For each stream, the steps of a share's probe that starts with its new rows."""
     streams = range(len(situation.query.streams))
     narrowed = {} if plan is None else plan.narrowed
-    live = [
-        sum(ref.rows for ref in situation.all(stream)) * narrowed.get(stream, 1.0)
-        for stream in streams
-    ]
-    return tuple(steps(situation.query, start, live, situation.selectivities) for start in streams)
+    return tuple(
+        steps(
+            situation.query,
+            start,
+            [
+                rows * narrowed.get(stream, 1.0)
+                for stream, rows in enumerate(situation.visible(start))
+            ],
+            situation.selectivities,
+        )
+        for start in streams
+    )
 
 
 def frozen(segments: Segments) -> tuple[tuple[SegmentRef, ...], ...]:

@@ -68,7 +68,7 @@ class Paths:
 
     def _orders(self, start: int) -> list[tuple[int, ...]]:
         """The join orders worth trying: all of few, else the likeliest of each first step."""
-        situation, live = self.situation, self._live
+        situation, live = self.situation, self.situation.visible(start)
         others = [s for s in range(len(live)) if s != start]
         if self.chance is not None:
             order = steps(situation.query, start, live, situation.selectivities)
@@ -90,6 +90,7 @@ class Paths:
         hops, hosts, sent = [], [], 0.0
         work: dict[int, float] = {}
         size, made = rows, dict[int, float]()
+        visible = situation.visible(start)
         for position, (stream, reach) in enumerate(
             zip(order, reaches(situation.query, start, times, order), strict=True)
         ):
@@ -99,7 +100,7 @@ class Paths:
             sent += size * (len(used) - 1 if position == 0 else _receivers(made, used))
             for host, partners in compared.items():
                 work[host] = work.get(host, 0.0) + size * partners
-            size *= situation.expected_partners((start, *order[:position]), stream, self._live)
+            size *= situation.expected_partners((start, *order[:position]), stream, visible)
             hops.append(slices)
             hosts.append(used)
             before, made = used, compared
@@ -186,10 +187,6 @@ class Paths:
         if host not in self._loads:
             self._loads[host] = self.loads.value(host)
         return self._loads[host]
-
-    @property
-    def _live(self) -> list[float]:
-        return [density.rows for density in self.densities]
 
 
 def cover(

@@ -83,7 +83,10 @@ class PspRouter(AdaptiveRouter):
             events += self._choose_rings(situation, densities)
         orders = {
             start: [
-                step.stream for step in steps(situation.query, start, live, situation.selectivities)
+                step.stream
+                for step in steps(
+                    situation.query, start, situation.visible(start), situation.selectivities
+                )
             ]
             for start in range(len(self._names))
             if situation.new[start]
