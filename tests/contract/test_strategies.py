@@ -20,7 +20,7 @@ from anabranch.model.query import TIME, Query
 from anabranch.routing.adaptive import HOP
 from anabranch.routing.aligned import Atr, AtrRouter
 from anabranch.routing.base import Router
-from anabranch.routing.coordinated import Ctr
+from anabranch.routing.coordinated import Ctr, CtrRouter
 from anabranch.routing.sliced import Psp
 from anabranch.routing.strategies import STRATEGIES, Strategy, router_for
 from anabranch.spark.builder import JoinQuery
@@ -32,7 +32,7 @@ from tests.streams import Answer, counted
 
 covered: Counter[str] = Counter()
 changes: Counter[str] = Counter()
-CHANGES = ("nothing", "restart", "switch", "rescale", "at once", "resize", "master")
+CHANGES = ("nothing", "restart", "switch", "rescale", "at once", "resize", "master", "length")
 
 # To shrink a failure would take many Spark jobs; its blob repeats it.
 slow = settings(
@@ -113,7 +113,10 @@ class History:
         change = self.draw(st.sampled_from(CHANGES))
         if change == "restart":
             saved = json.loads(json.dumps(router.snapshot()))
-            router.restore(saved)
+            # Another object: what is not in the snapshot is forgotten.
+            hosts = self.draw(st.sampled_from([router.hosts, 2]))
+            self.cluster.router = router_for(self.cluster.query, self.strategy, hosts)
+            self.cluster.router.restore(saved)
         elif change == "switch":
             query = self.cluster.query
             another = self.draw(st.sampled_from(options(self.draw, query)))
@@ -134,10 +137,15 @@ class History:
             times = [t.column(TIME) for batch in pushed for t in batch if t.num_rows]
             some = times[0][0].as_py() if times else 0
             router.crown(master, some + self.draw(st.integers(-5, 5)) * 1_000_000)
+        elif change == "length" and isinstance(router, AtrRouter) and router._search is not None:
+            router._search.length = self.draw(st.sampled_from([1, 700_000, 3_000_000, 10**9]))
+        elif change == "length" and isinstance(router, CtrRouter):
+            router._fixed = self.draw(st.sampled_from([None, 700_000, 3_000_000, 10**9]))
         changes[change.split(" to ")[0]] += 1
         self.told.append(change)
 
     def _router(self, query: Query, strategy: Strategy) -> Router:
+        self.strategy = strategy
         router = router_for(query, strategy, self.draw(st.integers(1, 5)))
         covered[router.name] += 1
         return router

@@ -120,7 +120,7 @@ def ratio(ours: Side | None, other: Side | None) -> tuple[float | None, bool]:
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """The object that `--json` prints; README documents its keys."""
+    """The object that `--json` prints."""
     sides = comparison.sides
     to_spark, spark_bound = ratio(comparison.ours, comparison.spark)
     to_kernel, kernel_bound = ratio(comparison.ours, comparison.kernel)
