@@ -46,6 +46,9 @@ SPARK = {
     "spark.driver.memory": "2g",
     # Stopping a query inside of a Python foreachBatch can overflow the stack of its thread.
     "spark.driver.extraJavaOptions": "-Xss16m",
+    # As the command line sets it. Tests on other clusters and of crashes have sessions of their
+    # own, and go by TCP, which is Spark's default.
+    "spark.python.unix.domain.socket.enabled": "true",
     # A timestamp in a test means the same on every machine.
     "spark.sql.session.timeZone": "UTC",
 }

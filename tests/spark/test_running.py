@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -171,3 +174,16 @@ def test_explain_says_what_will_happen_before_anything_runs(
     }
     assert wanted[strategy] in text
     assert "new rows of a → b" in text
+
+
+def test_workers_do_not_collect_what_they_have_imported(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    finish(pair(spark, tmp_path, [[0, 1], [2]]), tmp_path)
+
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        yield pa.RecordBatch.from_pydict({"count": [gc.get_freeze_count()]})
+
+    counts = spark.range(2).coalesce(1).mapInArrow(frozen, "count long").collect()
+    assert counts[0]["count"] > 10_000

@@ -38,6 +38,7 @@ class Assignment:
     strategy: str = "auto"
     """Ours; of no meaning for the other sides."""
     cores: int = CORES
+    every_hop: bool = False
 
     @property
     def chosen(self) -> Case:

@@ -125,7 +125,12 @@ def _tasks(case: Case, args: argparse.Namespace, directory: str) -> dict[str, As
         task = replace(task, files=args.batch_files)
     if case.strategies:
         return {
-            contender.name: replace(task, strategy=contender.strategy, cores=contender.cores)
+            contender.name: replace(
+                task,
+                strategy=contender.strategy,
+                cores=contender.cores,
+                every_hop=contender.every_hop,
+            )
             for contender in case.strategies
             if args.strategy in (None, contender.strategy)
         }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anabranch.bench.child import Assignment
     from anabranch.bench.reporting import Reporter
 
+EVERY_HOP = {"ctr": ab.Ctr(hop=0), "psp": ab.Psp(hop=0)}
+
 
 def run(task: Assignment, to: Reporter) -> None:
     """Run it over all files and report each batch."""
@@ -60,10 +62,9 @@ def run(task: Assignment, to: Reporter) -> None:
     spark.streams.addListener(session.Watch(report))
     to.start()
     checkpoint = str(Path(task.work) / "checkpoint")
+    strategy: Any = EVERY_HOP[task.strategy] if task.every_hop else task.strategy
     started.set_result(
-        query.start(
-            _discard, checkpoint=checkpoint, strategy=task.strategy, trigger="available now"
-        )
+        query.start(_discard, checkpoint=checkpoint, strategy=strategy, trigger="available now")
     )
     started.result().await_termination()
     spark.stop()

@@ -35,6 +35,8 @@ def open_session(name: str, cores: int = CORES) -> SparkSession:
         "spark.driver.extraJavaOptions": "-Xss16m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spares every Python task 40 ms of waiting; Spark's own joins have no such task.
+        "spark.python.unix.domain.socket.enabled": "true",
         # Spark's stateful operators have one task per shuffle partition: as many as cores.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,10 @@ STACK = "-Xss16m"
 """Stopping a query inside a Python `foreachBatch` nests deep enough in the stream's thread to
 overflow Java's usual stack of 1 MB."""
 
+SOCKETS = "spark.python.unix.domain.socket.enabled"
+"""How the JVM talks to Python workers. By TCP, the default, its last small packet of a task waits
+some 40 ms for an acknowledgement, in every Python task: most of what a small batch would take."""
+
 LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -50,11 +55,14 @@ def settings(master: str, config: Mapping[str, str], *, ui: bool) -> dict[str, s
 
     >>> settings("local[2]", {"spark.driver.extraJavaOptions": "-Xmx2g"}, ui=False)[JAVA_OPTIONS]
     '-Xmx2g -Xss16m'
+    >>> settings("local[2]", {SOCKETS: "false"}, ui=False)[SOCKETS]
+    'false'
     """
     chosen = {
         "spark.ui.enabled": str(ui).lower(),
         # Spark's own progress bar writes over the lines of the live view.
         "spark.ui.showConsoleProgress": "false",
+        SOCKETS: str(hasattr(socket, "AF_UNIX")).lower(),
     }
     if is_local(master):
         # The machine's own name may resolve to an address that nothing listens on (containers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
@@ -30,15 +30,26 @@ class HostFrames:
         return self._kept[hosts]
 
 
-def joined(hosts: DataFrame, work: Work, schema: StructType, finish: Finish) -> DataFrame:
+def selected(finish: Finish) -> list[Column]:
+    """The user's select. Made once a run: every column takes Spark milliseconds to make."""
+    return [F.expr(sql).alias(name) for sql, name in finish.columns]
+
+
+def joined(
+    hosts: DataFrame,
+    work: Work,
+    schema: StructType,
+    filters: Sequence[str],
+    columns: Sequence[Column],
+) -> DataFrame:
     """The results of a batch, as the user selected them."""
     if work.plan.routes:
         frame = _hop_by_hop(hosts, work, schema)
     else:
         frame = hosts.mapInArrow(ShareTask(work), schema)
-    for condition in finish.filters:
+    for condition in filters:
         frame = frame.filter(condition)
-    return frame.select(*(F.expr(sql).alias(name) for sql, name in finish.columns))
+    return frame.select(*columns)
 
 
 def _hop_by_hop(hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:

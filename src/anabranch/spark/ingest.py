@@ -16,6 +16,7 @@ from anabranch.kernel.block import Block, build
 from anabranch.model.query import TIME, Query
 from anabranch.spark.envelope import KEEP, STREAM, Envelope
 from anabranch.spark.tasks import UNTIMED
+from anabranch.spark.worker import settle
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 
@@ -67,6 +68,7 @@ class IngestTask:
     keep_late: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         counts = [Ingested() for _ in self.query.streams]
         waiting: list[list[pa.Table]] = [[] for _ in self.query.streams]
         for batch in batches:

@@ -24,7 +24,14 @@ from anabranch.routing.strategies import router_for, strategy_of
 from anabranch.spark.analysis import Compiled
 from anabranch.spark.changes import Inbox, resized, settled, windows_of, with_windows
 from anabranch.spark.envelope import Envelope
-from anabranch.spark.frames import HostFrames, arrow_bytes, joined, late_rows, result_schema
+from anabranch.spark.frames import (
+    HostFrames,
+    arrow_bytes,
+    joined,
+    late_rows,
+    result_schema,
+    selected,
+)
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import Merge, Work
@@ -90,6 +97,7 @@ class Runtime:
                 self.router.restore(latest.policy["router"])
         self.store.sweep(self.manifest)
         self._hosts = HostFrames(self.slots)
+        self._columns = selected(self.compiled.finish)
         self._run = uuid.uuid4().hex
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
@@ -185,7 +193,7 @@ class Runtime:
             self._run,
         )
         hosts = self._hosts.of(self.spark, plan.hosts)
-        return joined(hosts, work, schema, self.compiled.finish)
+        return joined(hosts, work, schema, self.compiled.finish.filters, self._columns)
 
     # -- commit ------------------------------------------------------------------------------
 

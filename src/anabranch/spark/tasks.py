@@ -23,6 +23,7 @@ from anabranch.routing.base import Box, Plan, Route, Share
 from anabranch.routing.reach import reach_of
 from anabranch.routing.slices import Range
 from anabranch.spark.blocks import Opener, rows_within
+from anabranch.spark.worker import settle
 from anabranch.state.segment import SegmentRef, read_segment
 from anabranch.state.store import Store
 
@@ -150,6 +151,7 @@ class ShareTask:
     work: Work
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         shares: dict[int, list[Share]] = {}
         for share in self.work.plan.shares:
             shares.setdefault(share.host, []).append(share)
@@ -213,6 +215,7 @@ class HopTask:
     hop: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         accounts: dict[int, Account] = {}
         for batch in batches:
             if self.hop == 0:
@@ -368,6 +371,7 @@ class LateTask:
     schema: bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for _ in batches:
             for ref in self.refs:
                 yield self._rows(ref, read_segment(self.store.files, ref))
