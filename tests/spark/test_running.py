@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,3 +189,12 @@ def test_workers_do_not_collect_what_they_have_imported(
 
     counts = spark.range(2).coalesce(1).mapInArrow(frozen, "count long").collect()
     assert counts[0]["count"] > 10_000
+
+
+def test_a_settled_process_ends_without_a_complaint() -> None:
+    code = (
+        "import duckdb; duckdb.sql('select 1').fetchall()\n"
+        "from anabranch.spark.worker import settle; settle()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from functools import cache
 
@@ -15,3 +16,5 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+    # At the end everything goes: DuckDB complains of what would be left.
+    atexit.register(gc.unfreeze)
