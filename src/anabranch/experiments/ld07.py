@@ -146,8 +146,8 @@ FIGURE_11 = Experiment(
                     CTR,
                     CTR_RANDOM,
                     (30.0, 50.0),
-                    "With 5 and 10 hosts it does, by 44 and 14 %. With more, what covers spare in "
-                    "sending (6 and 10 %, ld07-fig12) is lost by hosts being less evenly busy "
+                    "With 5 and 10 hosts it does, by 43 and 15 %. With more, what covers spare in "
+                    "sending (4 and 10 %, ld07-fig12) is lost by hosts being less evenly busy "
                     "(0.88 of the busiest, and 0.95 by chance, with 30). LD07's placement, on all "
                     "hosts of a first hop, makes covers small however they are chosen: with 30 "
                     "hosts a hop has 3.6 to 4.2 of them, and 3.2 to 4.6 by chance (one seed).",
