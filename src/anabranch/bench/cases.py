@@ -296,11 +296,6 @@ HOT_KEY = Case(
     strategies=tuple(map(Contender, ("hash", "atr", "ctr"))),
 )
 
-
-def _every_hop(*strategies: str) -> tuple[Contender, ...]:
-    return tuple(Contender(strategy, every_hop=True) for strategy in strategies)
-
-
 # What a hop costs where there is next to nothing to do: one stage, or three.
 HOPS = Case(
     name="hops",
@@ -313,7 +308,10 @@ HOPS = Case(
     ours_files=1,
     spark_files=1,
     counts_batches=True,
-    strategies=(*map(Contender, ("atr", "ctr", "psp")), *_every_hop("ctr", "psp")),
+    strategies=(
+        *map(Contender, ("atr", "ctr", "psp")),
+        *(Contender(strategy, every_hop=True) for strategy in ("ctr", "psp")),
+    ),
 )
 
 CASES = {

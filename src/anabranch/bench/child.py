@@ -39,6 +39,7 @@ class Assignment:
     """Ours; of no meaning for the other sides."""
     cores: int = CORES
     every_hop: bool = False
+    """As its `Contender` has them."""
 
     @property
     def chosen(self) -> Case:

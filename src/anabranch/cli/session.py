@@ -32,8 +32,8 @@ STACK = "-Xss16m"
 overflow Java's usual stack of 1 MB."""
 
 SOCKETS = "spark.python.unix.domain.socket.enabled"
-"""How the JVM talks to Python workers. By TCP, the default, its last small packet of a task waits
-some 40 ms for an acknowledgement, in every Python task: most of what a small batch would take."""
+"""How the JVM talks to Python workers. By TCP, the default, some small packet of every Python
+task waits 40 ms for an acknowledgement."""
 
 LOGGING = """\
 rootLogger.level = error
