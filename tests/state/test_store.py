@@ -12,9 +12,10 @@ import pytest
 from anabranch.errors import CheckpointError
 from anabranch.kernel.block import Block
 from anabranch.model.watermark import Seen
+from anabranch.state.identity import IDENTITY
 from anabranch.state.manifest import NO_BATCH, Manifest
 from anabranch.state.segment import SegmentRef, read_segment
-from anabranch.state.store import IDENTITY, MANIFESTS_KEPT, Store
+from anabranch.state.store import MANIFESTS_KEPT, Store
 
 QUERY = {"streams": [{"name": "a", "window": 5}], "terms": ["a.k = b.k"], "key": ("k", "k")}
 
@@ -32,15 +33,19 @@ def manifest(batch: int, *refs: SegmentRef) -> Manifest:
 
 def test_an_empty_directory_is_claimed_and_claimed_again(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path / "new"))
-    store.claim(QUERY)
-    store.claim(QUERY)
+    assert store.claim(QUERY) == store.claim(QUERY)
+
+
+def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:
+    ids = {Store.at(str(tmp_path / name)).claim(QUERY) for name in ("one", "other")}
+    assert len(ids) == 2
 
 
 def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter one")
     with pytest.raises(CheckpointError) as refused:
         Store.at(str(tmp_path)).claim(QUERY)
-    for word in (str(tmp_path), "no Anabranch checkpoint", "thesis.txt", "empty directory"):
+    for word in (str(tmp_path), "not an Anabranch checkpoint", "thesis.txt", "empty directory"):
         assert word in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -50,12 +55,12 @@ def test_a_claim_that_was_cut_off_is_taken_up_again(tmp_path: Path) -> None:
     Store.at(str(tmp_path)).claim(QUERY)
 
 
-@pytest.mark.parametrize("version", [2, 100])
-def test_a_newer_format_is_refused_with_both_versions(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize("version", [1, 3, 100])
+def test_another_format_is_refused_with_both_versions(tmp_path: Path, version: int) -> None:
     (tmp_path / IDENTITY).write_text(json.dumps({"format": version, "what": "else"}))
     with pytest.raises(CheckpointError) as refused:
         Store.at(str(tmp_path)).claim(QUERY)
-    for word in (str(tmp_path), f"format {version}", "format 1", "new checkpoint"):
+    for word in (str(tmp_path), f"format {version}", "format 2", "new checkpoint"):
         assert word in str(refused.value)
 
 
@@ -70,7 +75,7 @@ def test_the_checkpoint_of_another_query_is_refused_with_the_difference(tmp_path
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", "{}", '{"format": 1}', '{"format": 1, "query": 3}']
+    "text", ["", "{", "[]", "7", "{}", '{"format": 2}', '{"format": 2, "query": 3}']
 )
 def test_an_identity_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / IDENTITY).write_text(text)

@@ -10,6 +10,7 @@ spark/           the checkpoint of the Structured Streaming query that drives th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,10 @@ from typing import Any
 from anabranch.errors import CheckpointError
 from anabranch.kernel.block import Block
 from anabranch.state.files import Files
+from anabranch.state.identity import claim
 from anabranch.state.manifest import NO_BATCH, Manifest
 from anabranch.state.segment import SegmentRef, write_segment
 
-FORMAT = 1
-IDENTITY = "anabranch.json"
 MANIFESTS_KEPT = 10
 
 
@@ -37,50 +37,19 @@ class Store:
     def at(root: str) -> Store:
         return Store(Files(root))
 
-    def claim(self, query: Mapping[str, Any]) -> None:
-        """Make the directory this query's, or refuse: it may be another's, or not a checkpoint."""
-        try:
-            identity = self.files.read(IDENTITY)
-        except FileNotFoundError:
-            # A claim that was cut off leaves its unfinished file: that is no stranger.
-            strangers = [n for n in self.files.names() if not n.startswith(f"{IDENTITY}.")]
-            if strangers:
-                raise CheckpointError(
-                    f"{self.files.root} is no Anabranch checkpoint, but it is not empty either "
-                    f"(it holds {strangers[0]}). Choose an empty directory"
-                ) from None
-            text = json.dumps({"format": FORMAT, "query": query}, indent=1)
-            self.files.write(IDENTITY, text.encode(), sync=True)
-            return
-        self._check_identity(identity, query)
+    def claim(self, query: Mapping[str, Any]) -> str:
+        """Make the directory this query's, or refuse; the checkpoint's id."""
+        return claim(self.files, query)
 
-    def _check_identity(self, identity: bytes, query: Mapping[str, Any]) -> None:
-        root = self.files.root
+    def offsets_digest(self, batch: int) -> str:
+        """What tells the rows of a batch from those of any other: Spark's file of its offsets.
+
+        Empty where there is no such file, as for a run over static inputs.
+        """
         try:
-            found = json.loads(identity)
-            version = found["format"]
-            before = found["query"] if version == FORMAT else {}
-            before = {part: before.get(part) for part in query}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(
-                f"{root}/{IDENTITY} is not readable, so this may be no Anabranch checkpoint. "
-                "Choose an empty directory"
-            ) from error
-        if version != FORMAT:
-            raise CheckpointError(
-                f"the checkpoint {root} has format {version}, and this version of Anabranch "
-                f"reads format {FORMAT}. Use the version that wrote it, or a new checkpoint"
-            )
-        differences = [
-            f"{part}: was {before[part]}, is {value}"
-            for part, value in query.items()
-            if before[part] != json.loads(json.dumps(value))
-        ]
-        if differences:
-            raise CheckpointError(
-                f"the checkpoint {root} belongs to another query. {'; '.join(differences)}. "
-                "Use the query it was made by, or a new checkpoint"
-            )
+            return hashlib.sha256(self.files.read(f"spark/offsets/{batch}")).hexdigest()
+        except FileNotFoundError:
+            return ""
 
     def latest(self) -> Manifest | None:
         names = self.files.names("manifests")
