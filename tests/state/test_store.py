@@ -141,8 +141,8 @@ def test_what_no_manifest_names_is_swept(tmp_path: Path) -> None:
     store.commit(manifest(0, live), Manifest.empty(2, 0))
     store.add(1, 0, block(2))
     store.add(1, 1, block(3), "late")
-    (tmp_path / f"{live.path}.0123.tmp").write_bytes(b"half")
-    (tmp_path / "manifests" / "000000000001.json.0123.tmp").write_bytes(b"half")
+    (tmp_path / f"{live.path}.{'0' * 32}.tmp").write_bytes(b"half")
+    (tmp_path / "manifests" / f"000000000001.json.{'0' * 32}.tmp").write_bytes(b"half")
 
     store.sweep(manifest(0, live))
 

@@ -139,7 +139,6 @@ class JoinQuery:
             if union is None:
                 run.drive_bounded()
             else:
-                store.check_driver(runtime.manifest)
                 run.drive(union, f"{str(checkpoint).rstrip('/')}/spark", when)
         except BaseException:
             lock.release()

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.adapt.events import Event
+from anabranch.errors import CheckpointError
 from anabranch.kernel.order import Step
 from anabranch.kernel.tally import Tally
 from anabranch.model.query import Query
@@ -37,6 +38,7 @@ from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
+from anabranch.state.recovery import recover
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
@@ -55,6 +57,7 @@ class Done:
     """A batch that was joined and delivered, and waits to be committed."""
 
     situation: Situation
+    digest: str
     ingested: list[Ingested]
     plan: Plan | None
     reports: list[dict[str, Any]]
@@ -83,10 +86,12 @@ class Runtime:
     def __post_init__(self) -> None:
         self.query = self.compiled.query
         self.envelope = Envelope.of(self.carried)
-        latest = self.store.latest()
+        streams = len(self.query.streams)
+        driven = len(self.static_streams) < streams
+        latest = recover(self.store, streams, driven=driven)
         now = self.clock()
         if latest is None:
-            self.manifest = Manifest.empty(len(self.query.streams), now)
+            self.manifest = Manifest.empty(streams, now)
             self.inbox = Inbox(self.store.files, self.manifest.batch)
         else:
             self.manifest = latest.resumed(now)
@@ -95,14 +100,14 @@ class Runtime:
             self.query = with_windows(self.query, latest.policy.get("windows", {}))
             if latest.policy.get("strategy") == self.router.name:
                 self.router.restore(latest.policy["router"])
-        self.store.sweep(self.manifest)
         self._hosts = HostFrames(self.slots)
         self._columns = selected(self.compiled.finish)
         self._run = uuid.uuid4().hex
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
-        if batch <= self.manifest.batch:
+        digest = "" if frame is None else self.store.offsets_digest(batch)
+        if not self._is_next(batch, digest):
             return
         started = time.monotonic()
         phases: dict[str, float] = {}
@@ -138,7 +143,23 @@ class Runtime:
         phases["join"] = time.monotonic() - started - phases["ingest"]
         if plan is not None:
             events += plan.events
-        self._commit(Done(situation, ingested, plan, reports, orders, events), started, phases)
+        done = Done(situation, digest, ingested, plan, reports, orders, events)
+        self._commit(done, started, phases)
+
+    def _is_next(self, batch: int, digest: str) -> bool:
+        """Whether a batch follows the last one; False for that one again, which Spark missed."""
+        last = self.manifest.batch
+        if batch == last + 1:
+            return True
+        if batch == last and digest == self.manifest.digest:
+            return False
+        raise CheckpointError(
+            f"Spark came with batch {batch} where the checkpoint {self.store.files.root} has "
+            f"committed batch {last}"
+            + (", which had other rows" if batch == last else "")
+            + ": going on would lose results or repeat them. Restore the whole checkpoint from one "
+            "backup, or start from a new checkpoint"
+        )
 
     def bounded_answer(self) -> DataFrame:
         """The whole answer over static inputs: ingested now, joined when it is asked for."""
@@ -248,7 +269,7 @@ class Runtime:
                 for position, stream in enumerate(self.query.streams)
             },
         }
-        committed = Manifest(batch, segments, seen, watermark, counters, policy)
+        committed = Manifest(batch, segments, seen, watermark, counters, policy, done.digest)
         self.store.commit(committed, self.manifest)
         for count in ingested:
             for ref in count.late_segments:

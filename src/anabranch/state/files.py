@@ -65,12 +65,20 @@ class Files:
 
     def names(self, directory: str = "") -> list[str]:
         """Paths of the files below a directory, relative to the root; empty if there is none."""
+        return list(self.sizes(directory))
+
+    def sizes(self, directory: str = "") -> dict[str, int]:
+        """The files below a directory, by their paths in order, with their bytes: one listing."""
         system, base = self._resolve()
         selector = fs.FileSelector(
             f"{base}/{directory}".rstrip("/"), recursive=True, allow_not_found=True
         )
-        infos = system.get_file_info(selector)
-        return sorted(info.path[len(base) + 1 :] for info in infos if info.type == fs.FileType.File)
+        found = {
+            info.path[len(base) + 1 :]: info.size
+            for info in system.get_file_info(selector)
+            if info.type == fs.FileType.File
+        }
+        return dict(sorted(found.items()))
 
     def delete(self, path: str) -> None:
         """Delete a file; it may be gone already."""

@@ -24,6 +24,8 @@ class Manifest:
     counters: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     """What the strategy and the probe order have learned; the restarted batch decides alike."""
+    digest: str = ""
+    """Of Spark's file of the batch's offsets; empty where all inputs are static."""
 
     @property
     def live_rows(self) -> tuple[int, ...]:
@@ -41,6 +43,7 @@ class Manifest:
                 "watermark": self.watermark,
                 "counters": self.counters,
                 "policy": self.policy,
+                "digest": self.digest,
             }
         )
 
@@ -54,6 +57,7 @@ class Manifest:
             data["watermark"],
             data["counters"],
             data["policy"],
+            data["digest"],
         )
 
     @staticmethod

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from anabranch.errors import CheckpointError
 from anabranch.kernel.block import Block
 from anabranch.state.files import Files
 from anabranch.state.identity import claim
-from anabranch.state.manifest import NO_BATCH, Manifest
+from anabranch.state.manifest import Manifest
+from anabranch.state.sealed import seal, unseal
 from anabranch.state.segment import SegmentRef, write_segment
 
 MANIFESTS_KEPT = 10
@@ -52,34 +54,30 @@ class Store:
             return ""
 
     def latest(self) -> Manifest | None:
-        names = self.files.names("manifests")
-        names = [name for name in names if name.endswith(".json")]
+        """The newest manifest. Raises CheckpointError unless it is as it was written."""
+        names = [name for name in self.files.names("manifests") if _MANIFEST.fullmatch(name)]
         if not names:
             return None
+        name = f"manifest {names[-1]} under {self.files.root}"
+        text = unseal(self.files.read(names[-1]), name)
         try:
-            return Manifest.from_json(self.files.read(names[-1]))
+            manifest = Manifest.from_json(text)
+            wrong = _contradiction(manifest, names[-1])
+            if wrong is None:
+                return manifest
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"manifest {names[-1]} under {self.files.root} is damaged ({error}). "
-                "Restore the file from a backup, or start from a new checkpoint"
-            ) from error
-
-    def check_driver(self, manifest: Manifest) -> None:
-        """Refuse state whose Spark checkpoint is gone: its batch ids would begin again at 0."""
-        if manifest.batch > NO_BATCH and not self.files.names("spark/offsets"):
-            raise CheckpointError(
-                f"the checkpoint {self.files.root} has committed batch {manifest.batch}, but "
-                "Spark's part of it, below spark/, is missing. Restore it, or start from a new "
-                "checkpoint"
-            )
+            wrong = f"it does not read as a manifest ({error!r:.100})"
+        raise CheckpointError(
+            f"{name} is damaged: {wrong}. Restore the file from a backup, or start from a new "
+            "checkpoint"
+        )
 
     def commit(self, manifest: Manifest, previous: Manifest) -> None:
         """Make a batch true, then drop what only the batches before needed."""
-        path = f"manifests/{manifest.batch:012d}.json"
-        self.files.write(path, manifest.to_json().encode(), sync=True)
+        self.files.write(_manifest(manifest.batch), seal(manifest.to_json()), sync=True)
         for stale in previous.paths() - manifest.paths():
             self.files.delete(stale)
-        self.files.delete(f"manifests/{manifest.batch - MANIFESTS_KEPT:012d}.json")
+        self.files.delete(_manifest(manifest.batch - MANIFESTS_KEPT))
 
     def report(self, batch: int, name: str, text: str) -> None:
         """Leave what a host counted; a repeated task, which counts the same, overwrites it."""
@@ -105,14 +103,25 @@ class Store:
         names = [name for name in self.files.names("events") if name.endswith(".jsonl")]
         return [json.loads(line) for name in names for line in self.files.read(name).splitlines()]
 
-    def sweep(self, manifest: Manifest) -> int:
-        """Delete what no manifest came to name: leftovers of a batch or commit that was cut off."""
-        strangers = set(self.files.names("segments")) - manifest.paths()
-        strangers.update(name for name in self.files.names("manifests") if name.endswith(".tmp"))
-        strangers.update(self.files.names("reports"))
-        for path in strangers:
+    def sweep(self, manifest: Manifest | None) -> int:
+        """Delete what no manifest came to name: leftovers of a batch or commit that was cut off.
+
+        Only files that have a name of ours: what somebody else put here stays.
+        """
+        live = frozenset[str]() if manifest is None else manifest.paths()
+        leftovers = [
+            name
+            for directory, ours in (
+                ("segments", _SEGMENT),
+                ("manifests", _CUT_OFF),
+                ("reports", _REPORT),
+            )
+            for name in self.files.names(directory)
+            if ours.fullmatch(name) and name not in live
+        ]
+        for path in leftovers:
             self.files.delete(path)
-        return len(strangers)
+        return len(leftovers)
 
     def add(self, batch: int, stream: int, block: Block, purpose: str = "rows") -> SegmentRef:
         """Write a block under a name of its own: a repeated task overwrites nothing."""
@@ -120,5 +129,31 @@ class Store:
         return write_segment(self.files, path, stream, block)
 
 
+_CUT = r"(\.[0-9a-f]{32}\.tmp)?"
+"""The ending of a file that was not written to its end."""
+_MANIFEST = re.compile(r"manifests/[0-9]{12}\.json")
+_CUT_OFF = re.compile(r"manifests/[0-9]{12}\.json\.[0-9a-f]{32}\.tmp")
+_SEGMENT = re.compile(r"segments/([0-9]+)/[0-9]{12}-[a-z]+-[0-9a-f]{32}\.seg" + _CUT)
+_REPORT = re.compile(r"reports/[0-9]{12}-[0-9a-z-]+\.json" + _CUT)
+
+
+def _manifest(batch: int) -> str:
+    return f"manifests/{batch:012d}.json"
+
+
 def _reports(batch: int) -> str:
     return f"reports/{batch:012d}-"
+
+
+def _contradiction(manifest: Manifest, name: str) -> str | None:
+    """What a manifest says that cannot be; its checksum does not speak of where it lies."""
+    if _manifest(manifest.batch) != name:
+        return f"it is the manifest of batch {manifest.batch}"
+    for stream, refs in enumerate(manifest.segments):
+        for ref in refs:
+            path = _SEGMENT.fullmatch(ref.path)
+            if path is None or path[2] or {int(path[1]), ref.stream} != {stream}:
+                return f"{ref.path} is not the name of a segment of stream {stream}"
+    if len(manifest.paths()) != sum(map(len, manifest.segments)):
+        return "it names a segment twice"
+    return None
