@@ -41,6 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_executors_in_ingest_and_in_join_delivers_each_result_once(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:

@@ -41,6 +41,9 @@ MOMENTS = ("ingest", "join", "delivered", "manifest", "cleanup", "committed")
 when the manifest is written but not yet in place; when it is in place and nothing else is done;
 and when all is done but Spark does not know it."""
 
+MARKS = ("session", "started", "stopping")
+"""Files that tell how far the job is: Spark runs; both queries do; it begins to stop them."""
+
 SCHEMA = "ts timestamp, id long, key string, x double"
 WINDOW = "25 seconds"
 LATENESS = "4 seconds"
@@ -234,10 +237,17 @@ def session(master: str, home: Path) -> SparkSession:
 
 
 def main(
-    data: Path, home: Path, master: str, halts: dict[str, Halt], strategies: dict[str, str]
+    data: Path,
+    home: Path,
+    master: str,
+    halts: dict[str, Halt],
+    strategies: dict[str, str],
+    runs_for: float | None,
 ) -> None:
+    """Run both queries to their ends, or stop them after some seconds."""
     watch(halts)
     spark = session(master, home)
+    (home / "session").touch()
     runs: list[Run] = []
     for name in QUERIES:
         halt = halts.get(name)
@@ -251,6 +261,11 @@ def main(
         run._runtime.compaction = Compaction(fewest=2, parts=1)
         runs.append(run)
     (home / "started").touch()
+    if runs_for is not None:
+        runs[0].await_termination(runs_for)
+        (home / "stopping").touch()
+        for run in runs:
+            run.stop()
     for run in runs:
         run.await_termination()
 
@@ -266,4 +281,5 @@ if __name__ == "__main__":
             for name, (moment, batch) in told["halts"].items()
         },
         told["strategies"],
+        told["runs_for"],
     )

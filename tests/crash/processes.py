@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.crash import job
 from tests.crash.job import Halt
 
 JOB = Path(__file__).with_name("job.py")
@@ -31,10 +32,13 @@ class Job:
         halts: Mapping[str, tuple[str, int]],
         strategy: str,
         environment: Mapping[str, str] | None = None,
+        runs_for: float | None = None,
     ) -> None:
-        """`strategy` is that of the query without an equality."""
+        """`strategy` is that of the query without an equality; see `job.main` for the rest."""
         home.mkdir(exist_ok=True)
-        (home / "started").unlink(missing_ok=True)
+        for mark in job.MARKS:
+            (home / mark).unlink(missing_ok=True)
+        shutil.rmtree(home / "halts", ignore_errors=True)
         self.home = home
         self.halts = [Halt(str(home), name, *where) for name, where in halts.items()]
         self._log = home / f"log-{len(list(home.glob('log-*')))}"
@@ -44,6 +48,7 @@ class Job:
             "master": master,
             "halts": halts,
             "strategies": {"equality": "hash", "theta": strategy},
+            "runs_for": runs_for,
         }
         with self._log.open("w") as log:
             self.process = subprocess.Popen(

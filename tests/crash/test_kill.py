@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,10 @@ from anabranch.state.store import Store
 from tests.crash import data as files
 from tests.crash import job
 from tests.crash.delivery import delivered, rows
+from tests.crash.kills import MASTER, RUNNING, SHUTDOWN, START_UP, Kill
 from tests.crash.processes import Job
 
-MASTER = "local[2]"
-FILES = 6
+FILES = 10
 KILLS = (
     # Two queries run in a job, and die at different moments of the same batch; then of the next.
     # Each start joins by another strategy, which goes on from what the one before has left.
@@ -28,8 +26,6 @@ KILLS = (
     ("atr", {"equality": ("cleanup", 2), "theta": ("committed", 2)}),
 )
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(10**6)))
-RANDOM_KILLS = int(os.environ.get("CRASH_KILLS", "1"))
-"""After those above, so many kills at moments that chance chooses; a start of Spark each."""
 
 
 def unnamed(home: Path, query: str) -> set[str]:
@@ -52,6 +48,7 @@ def stage(tmp_path: Path) -> tuple[Path, Path]:
     return source, tmp_path / "home"
 
 
+@pytest.mark.long
 def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
     stage: tuple[Path, Path], spark: SparkSession
 ) -> None:
@@ -69,14 +66,13 @@ def test_killed_at_every_moment_each_result_is_delivered_exactly_once(
         finally:
             running.kill()
 
-    for _ in range(RANDOM_KILLS):
-        running = Job(source, home, MASTER, {}, "psp")
-        try:
-            running.until((home / "started").exists, "the start of both queries")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                running.process.wait(chance.uniform(0, 5))
-        finally:
-            running.kill()
+    # Three more, at moments that chance chooses.
+    for kill in (
+        Kill(START_UP, "central", chance.uniform(0, 2)),
+        Kill(SHUTDOWN, "auto", chance.uniform(0, 1), chance.uniform(0, 2)),
+        Kill(RUNNING, "psp", chance.uniform(0, 4)),
+    ):
+        kill.carry_out(source, home)
 
     running = Job(source, home, MASTER, {}, "ctr")
     try:

@@ -22,6 +22,7 @@ def test_there_is_an_experiment_for_every_figure() -> None:
     assert set(FIGURES) <= set(main.keys())
 
 
+@pytest.mark.long
 def test_the_quick_report_is_whole(tmp_path: Path) -> None:
     console = Console(record=True, width=300)
     assert main.run("all", tmp_path, tmp_path / "cache", console, quick=True) == 0
