@@ -22,7 +22,7 @@ from tests.streams import KEYED, delivered, file_stream, finish, table, write_fi
 
 
 def pair(
-    spark: SparkSession, home: Path, seconds: list[list[int]], idle: Duration = "1 minute"
+    spark: SparkSession, home: Path, seconds: list[list[int]], idle: Duration | None = None
 ) -> JoinQuery:
     """Streams a and b with one row at each of these seconds in each batch; all keys are equal."""
     batches = [table(KEYED, [(t, 1, t) for t in times]) for times in seconds]
@@ -85,19 +85,6 @@ def test_diagnose_counts_what_was_filtered(spark: SparkSession, tmp_path: Path) 
     run = finish(query, tmp_path)
     assert run.progress["streams"]["b"]["filtered"] == 2
     assert "2 are filtered on arrival" in run.diagnose().sentence
-
-
-def test_an_idle_stream_does_not_hold_the_others_state_for_ever(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    for idle, live in (("1 hour", 3), ("1 microsecond", 1)):
-        home = tmp_path / idle.replace(" ", "")
-        query = pair(spark, home, [[0], [10], [20]], idle)
-        for batch in (1, 2):
-            write_file(home / "b", batch, table(KEYED, []))
-        run = finish(query, home)
-        assert run.progress["streams"]["a"]["live"] == live
-        assert delivered(spark, home) == Counter([(0, 0)])
 
 
 def test_small_segments_are_merged_and_the_answer_stays(

@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
     home = tmp_path / "checkpoint"
     spark_log(home, "offsets", 3)
     spark_log(home, "commits", 3)
-    before = Manifest.empty(2, 0)
+    before = Manifest.empty(2)
     for batch in range(4):
         refs = (store.add(batch, 0, block(batch)),), (store.add(batch, 1, block(batch)),)
         now = Manifest(batch, refs, SEEN, digest=store.offsets_digest(batch))
@@ -124,7 +124,7 @@ def test_static_inputs_do_not_take_over_a_run_over_streams(store: Store) -> None
 
 def test_streams_do_not_take_over_a_run_over_static_inputs(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    store.commit(Manifest(0, ((), ()), SEEN), Manifest.empty(2, 0))
+    store.commit(Manifest(0, ((), ()), SEEN), Manifest.empty(2))
     assert recover(store, 2, driven=False) is not None
     refused(store, "spark/", "missing")
 

@@ -97,13 +97,13 @@ def test_a_manifest_is_read_back_as_it_was_committed(tmp_path: Path) -> None:
         {"streams": {"a": {"arrived": 2}}},
         {"strategy": "hash", "selectivities": {"0": 0.25}},
     )
-    store.commit(written, Manifest.empty(2, 0))
+    store.commit(written, Manifest.empty(2))
     assert store.latest() == written
 
 
 def test_the_newest_manifest_is_the_truth_and_few_are_kept(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    before = Manifest.empty(2, 0)
+    before = Manifest.empty(2)
     assert before.batch == NO_BATCH
     for batch in range(25):
         store.commit(now := manifest(batch), before)
@@ -114,14 +114,14 @@ def test_the_newest_manifest_is_the_truth_and_few_are_kept(tmp_path: Path) -> No
 
 def test_a_manifest_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    store.commit(manifest(0), Manifest.empty(2, 0))
+    store.commit(manifest(0), Manifest.empty(2))
     (tmp_path / "manifests" / "000000000001.json.0123.tmp").write_text('{"batch": 1, "segm')
     assert store.latest() == manifest(0)
 
 
 def test_a_manifest_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    store.commit(manifest(0), Manifest.empty(2, 0))
+    store.commit(manifest(0), Manifest.empty(2))
     (tmp_path / "manifests" / "000000000000.json").write_text('{"batch": 0, "segm')
     with pytest.raises(CheckpointError, match=r"000000000000\.json"):
         store.latest()
@@ -138,7 +138,7 @@ def test_a_commit_drops_what_only_the_batch_before_needed(tmp_path: Path) -> Non
 def test_what_no_manifest_names_is_swept(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
     live = store.add(0, 0, block(1))
-    store.commit(manifest(0, live), Manifest.empty(2, 0))
+    store.commit(manifest(0, live), Manifest.empty(2))
     store.add(1, 0, block(2))
     store.add(1, 1, block(3), "late")
     (tmp_path / f"{live.path}.{'0' * 32}.tmp").write_bytes(b"half")
@@ -154,8 +154,3 @@ def test_a_repeated_write_overwrites_nothing(tmp_path: Path) -> None:
     first, second = store.add(4, 0, block(1)), store.add(4, 0, block(2))
     assert read_segment(store.files, first).times.tolist() == [1]
     assert read_segment(store.files, second).times.tolist() == [2]
-
-
-def test_after_a_restart_no_stream_counts_as_idle_for_the_time_it_was_down() -> None:
-    assert [seen.arrived_at for seen in manifest(0).resumed(77).seen] == [77, 77]
-    assert [seen.greatest for seen in manifest(0).resumed(77).seen] == [9, None]

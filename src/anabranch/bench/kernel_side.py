@@ -49,9 +49,9 @@ def compiled(case: Case) -> Query:
         Term(request.text, request.kind, tuple(map(operand, request.operands)))
         for request in case.terms
     )
-    window, lateness, idle = (seconds * MICROSECONDS for seconds in (case.window, 1, 60))
+    window, lateness = case.window * MICROSECONDS, MICROSECONDS
     return Query(
-        streams=tuple(Stream(name, "ts", window, lateness, idle) for name in names),
+        streams=tuple(Stream(name, "ts", window, lateness) for name in names),
         stored=tuple(
             (
                 StoredColumn("id", "id", "bigint"),

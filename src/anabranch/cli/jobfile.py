@@ -12,7 +12,7 @@ Relative paths start at the file's own directory; what is marked as optional can
     time = "ts"
     window = "10 minutes"
     lateness = "30 seconds"           # optional
-    idle = "1 minute"                 # optional
+    idle = "10 minutes"               # optional: go on without a stream that is silent for so long
 
     [join]
     on = ["orders.id = clicks.id", {within = ["orders.v", "clicks.v"], distance = 0.35}]
@@ -169,7 +169,7 @@ def _source(values: object, number: int, file: str, home: Path) -> Source:
         window=table.take("window", str, '"10 minutes"'),
         slack=_written(
             lateness=table.maybe("lateness", str, '"30 seconds"'),
-            idle=table.maybe("idle", str, '"1 minute"'),
+            idle=table.maybe("idle", str, '"10 minutes"'),
         ),
         path=None if path is None else absolute(path, home),
         schema=schema,

@@ -27,7 +27,7 @@ class LocalJoin:
         self.tally = Tally()
         self.late = [0] * len(query.streams)
         self._blocks: list[list[Block]] = [[] for _ in query.streams]
-        self._seen = [Seen(None, 0) for _ in query.streams]
+        self._seen = [Seen(None) for _ in query.streams]
         self._watermark: int | None = None
 
     @property
@@ -42,7 +42,7 @@ class LocalJoin:
             steps(self.query, start, rows, self.tally.selectivities()) for start in range(len(new))
         ]
         yield from Join(self.query, orders, self.tally).run(self._blocks, new)
-        self._watermark = advance(self.query.streams, self._seen, self._watermark, 0).value
+        self._watermark = advance(self.query.streams, self._seen, self._watermark).value
         for stream, window in enumerate(self.query.windows):
             horizon = expired_before(self._watermark, window)
             self._blocks[stream] = [
@@ -63,5 +63,5 @@ class LocalJoin:
             return []
         block = build(self.query, stream, table)
         greatest = max(block.last, self._seen[stream].greatest or np.iinfo(np.int64).min)
-        self._seen[stream] = Seen(greatest, 0)
+        self._seen[stream] = Seen(greatest)
         return [block]

@@ -19,7 +19,8 @@ class Stream:
     time: str
     window: int
     lateness: int
-    idle: int
+    idle: int | None = None
+    """How long the run waits for rows before it goes on without this stream; None: for ever."""
     resized: tuple[tuple[int, int], ...] = ()
     """Times from which rows have another window, ascending, each with that window."""
 

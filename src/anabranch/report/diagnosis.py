@@ -12,7 +12,7 @@ MUCH = 100
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A sentence, and the numbers behind it."""
+    """What there is to say, the most important first, and the numbers behind it."""
 
     sentence: str
     progress: Mapping[str, Any]
@@ -44,15 +44,20 @@ class Diagnosis:
 
 
 def diagnosed(progress: Mapping[str, Any]) -> Diagnosis:
+    """Why the output is as it is, and what else is worth knowing."""
+    sentences = (_cause(progress), _held_by_silence(progress))
+    return Diagnosis(" ".join(filter(None, sentences)), progress)
+
+
+def _cause(p: Mapping[str, Any]) -> str:
     """The first cause, in the order in which they hide each other, that explains the numbers."""
     for cause in (_nothing_read, _too_much, _fine, _stream_lost, _never_together, _no_term_matches):
-        sentence = cause(progress)
+        sentence = cause(p)
         if sentence:
-            return Diagnosis(sentence, progress)
-    return Diagnosis(
+            return sentence
+    return (
         "Rows arrive and terms match, but never all of them for one combination: the streams "
-        "agree in pairs, and not together.",
-        progress,
+        "agree in pairs, and not together."
     )
 
 
@@ -118,6 +123,25 @@ def _no_term_matches(p: Mapping[str, Any]) -> str | None:
             pairs = max(t["compared"], t["reach"])
             return f"The term {text} has matched none of {pairs:,} pairs in the window."
     return None
+
+
+def _held_by_silence(p: Mapping[str, Any]) -> str | None:
+    held = p["held_by_silence"]
+    if not held["rows"]:
+        return None
+    name = held["streams"][0]
+    batches = min(p["streams"][each]["silent"] for each in held["streams"])
+    those = "it" if len(held["streams"]) == 1 else "them"
+    return (
+        f"Nothing has come from {_listed(held['streams'])} in the last {_batches(batches)}, and "
+        f"{held['rows']:,} rows ({held['bytes']:,} bytes) of state would have expired without "
+        f"{those}. If such silence is usual, ab.stream({name!r}, ..., idle='10 minutes') lets the "
+        "run go on without; what comes after such a pause may then be late."
+    )
+
+
+def _batches(count: int) -> str:
+    return "batch" if count == 1 else f"{count:,} batches"
 
 
 def _listed(names: list[str]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from anabranch.kernel.tally import Tally
 from anabranch.model.duration import readable
 from anabranch.model.query import Query
-from anabranch.model.watermark import advance, own_watermark
-from anabranch.state.manifest import Manifest
+from anabranch.model.watermark import advance, expired_before, held_by_silence, own_watermark
+from anabranch.state.manifest import Manifest, without_expired
 
 COUNTED = ("arrived", "filtered", "null_time", "null_key", "late")
 """What is counted of the rows of each stream."""
@@ -26,10 +26,10 @@ def readable_time(microseconds: int | None) -> str | None:
         return f"{microseconds} µs since 1970"
 
 
-def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
+def progress(query: Query, manifest: Manifest) -> dict[str, Any]:
     """Totals since the checkpoint began; `seconds` and `results` are those of the last batch."""
     counters = manifest.counters
-    mark = advance(query.streams, manifest.seen, manifest.watermark, now)
+    mark = advance(query.streams, manifest.seen, manifest.watermark)
     live = manifest.live_rows
     streams: dict[str, Any] = {}
     for position, stream in enumerate(query.streams):
@@ -41,6 +41,7 @@ def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
             "window": readable(stream.latest),
             "watermark": readable_time(own),
             "idle": stream.name in mark.idle,
+            "silent": manifest.seen[position].silent,
         }
     tally = Tally()
     if "tally" in counters:
@@ -59,6 +60,7 @@ def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
         "orders": manifest.policy.get("orders", {}),
         "watermark": readable_time(manifest.watermark),
         "held_back_by": mark.held_back_by,
+        "held_by_silence": _held_by_silence(query, manifest),
         "state_rows": sum(live),
         "state_bytes": sum(ref.bytes for refs in manifest.segments for ref in refs),
         "segments": sum(len(refs) for refs in manifest.segments),
@@ -74,4 +76,19 @@ def progress(query: Query, manifest: Manifest, now: int) -> dict[str, Any]:
         "multiplying": [
             {**entry, "time": readable_time(entry["time"])} for entry in tally.multiplying
         ],
+    }
+
+
+def _held_by_silence(query: Query, manifest: Manifest) -> dict[str, Any]:
+    """The state that would have expired, had the streams that are silent now not held it."""
+    names, watermark = held_by_silence(query.streams, manifest.seen, manifest.watermark)
+    held = [
+        ref
+        for refs, window in zip(manifest.segments, query.windows, strict=True)
+        for ref in set(refs) - set(without_expired(refs, expired_before(watermark, window)))
+    ]
+    return {
+        "streams": list(names),
+        "rows": sum(ref.rows for ref in held) if names else 0,
+        "bytes": sum(ref.bytes for ref in held) if names else 0,
     }

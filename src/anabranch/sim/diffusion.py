@@ -186,7 +186,7 @@ class Diffusion:
         for stream, some in rows.items():
             self.history.taken[stream].append(some)
             self._directory.live[stream].add(some, number)
-        self._intake.advance(situation, rows, self._env.now)
+        self._intake.advance(situation, rows)
         ring: tuple[int, ...] = ()
         if isinstance(self.router, PspRouter) and plan.routes:
             ring = tuple(sorted(host for host, kept in plan.keeps.items() if any(kept.values())))

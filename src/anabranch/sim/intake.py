@@ -21,7 +21,7 @@ class Intake:
     def __init__(self, query: Query, tuple_bytes: int) -> None:
         self._query, self._tuple_bytes = query, tuple_bytes
         self._segments: list[list[SegmentRef]] = [[] for _ in query.streams]
-        self._seen = tuple(Seen(None, 0) for _ in query.streams)
+        self._seen = tuple(Seen(None) for _ in query.streams)
         self._statistics = Statistics()
         self.watermark: int | None = None
 
@@ -66,16 +66,13 @@ class Intake:
             0,
         )
 
-    def advance(self, situation: Situation, rows: Mapping[int, Tuples], now: float) -> None:
+    def advance(self, situation: Situation, rows: Mapping[int, Tuples]) -> None:
         """Event time goes on, as it does on Spark when a batch is committed."""
-        clock = round(now * 1e6)
         self._seen = tuple(
-            Seen(max(int(rows[stream].times.max()), seen.greatest or 0), clock)
-            if stream in rows
-            else seen
+            Seen(max(int(rows[stream].times.max()), seen.greatest or 0)) if stream in rows else seen
             for stream, seen in enumerate(self._seen)
         )
-        self.watermark = advance(self._query.streams, self._seen, self.watermark, clock).value
+        self.watermark = advance(self._query.streams, self._seen, self.watermark).value
         self._segments = [
             list(without_expired(situation.all(stream), expired_before(self.watermark, window)))
             for stream, window in enumerate(self._query.windows)

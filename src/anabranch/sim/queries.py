@@ -16,7 +16,6 @@ from anabranch.model.terms import Band, Equal, Kind, Match
 
 SECOND = 1_000_000
 VALUE = "v"
-NEVER_IDLE = 10**15
 
 _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 _STIR = np.uint64(0xBF58_476D_1CE4_E5B9)
@@ -58,7 +57,7 @@ def join(
     """Streams a, b, c … with windows in seconds, and a term between each of some pairs."""
     names = "abcdefghi"[: len(windows)]
     streams = tuple(
-        Stream(name, "ts", round(window * SECOND), round(lateness * SECOND), NEVER_IDLE)
+        Stream(name, "ts", round(window * SECOND), round(lateness * SECOND))
         for name, window in zip(names, windows, strict=True)
     )
     stored = (StoredColumn("id", "id", '"long"'), StoredColumn(VALUE, VALUE, '"long"'))

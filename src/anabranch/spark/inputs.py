@@ -34,14 +34,16 @@ def stream(
     time: str,
     window: Duration,
     lateness: Duration = "0 seconds",
-    idle: Duration = "1 minute",
+    idle: Duration | None = None,
 ) -> Input:
     """Name a DataFrame, streaming or static, as an input of a join.
 
     A row meets rows of the other streams that are at most `window` younger than itself.
     `lateness` is how far behind the greatest time seen a row may come and still be joined.
-    A stream from which nothing has come for `idle` (of the clock on the wall) no longer holds
-    the watermark, and so the state of the other streams, back.
+    A stream that has nothing to give holds the watermark, and so the state of the other streams,
+    back: results do not wait for it, but old rows are kept. With `idle`, the run goes on without
+    the stream once it has waited for its rows for so long. Then rows that it brings later may be
+    late, so that the answer depends on the clock on the wall. Default: None, wait for ever.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise QueryError(f"stream name {name!r}: use letters, digits and underscores, like orders")
@@ -57,7 +59,7 @@ def stream(
             f"stream {name}: its time column {matching[0]} is of type {kind.simpleString()}; it "
             f"must be a timestamp (for seconds since 1970: timestamp_seconds({matching[0]}))"
         )
-    idle_time = microseconds(idle, f"stream {name}: idle")
+    idle_time = None if idle is None else microseconds(idle, f"stream {name}: idle")
     if idle_time == 0:
         raise QueryError(f"stream {name}: idle is 0; write how long to wait, like '1 minute'")
     spec = Stream(

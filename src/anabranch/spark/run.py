@@ -175,7 +175,7 @@ class Run:
     def progress(self) -> dict[str, Any]:
         """The numbers after the last committed batch."""
         runtime = self._runtime
-        return progress(runtime.query, runtime.manifest, runtime.clock())
+        return progress(runtime.query, runtime.manifest)
 
     def diagnose(self) -> Diagnosis:
         """Why there is no output, or so much: the likeliest cause in words, and the numbers."""

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +38,7 @@ from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.manifest import Manifest, without_expired
+from anabranch.state.offsets import sources_that_gave
 from anabranch.state.recovery import recover
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 from anabranch.state.segment import SegmentRef
@@ -89,12 +90,11 @@ class Runtime:
         streams = len(self.query.streams)
         driven = len(self.static_streams) < streams
         latest = recover(self.store, streams, driven=driven)
-        now = self.clock()
         if latest is None:
-            self.manifest = Manifest.empty(streams, now)
+            self.manifest = Manifest.empty(streams)
             self.inbox = Inbox(self.store.files, self.manifest.batch)
         else:
-            self.manifest = latest.resumed(now)
+            self.manifest = latest
             self.inbox = Inbox(self.store.files, self.manifest.batch)
             self.inbox.drop_outdated()
             self.query = with_windows(self.query, latest.policy.get("windows", {}))
@@ -103,6 +103,8 @@ class Runtime:
         self._hosts = HostFrames(self.slots)
         self._columns = selected(self.compiled.finish)
         self._run = uuid.uuid4().hex
+        self._ended: int | None = None
+        self._waited = 0
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
@@ -110,6 +112,8 @@ class Runtime:
         if not self._is_next(batch, digest):
             return
         started = time.monotonic()
+        # The time that the job was down is not one in which it waited for rows.
+        self._waited = 0 if self._ended is None else max(self.clock() - self._ended, 0)
         phases: dict[str, float] = {}
         events = self._take_requests(batch)
         if frame is not None:
@@ -219,19 +223,14 @@ class Runtime:
     # -- commit ------------------------------------------------------------------------------
 
     def _commit(self, done: Done, started: float, phases: dict[str, float]) -> None:
-        now = self.clock()
+        batch = done.situation.batch
         ingested, reports, events = done.ingested, done.reports, done.events
         tally = Tally()
         for report in reports:
             tally.add(report)
         merged = [merge for report in reports for merge in report["merged"]]
-        seen = tuple(
-            _seen(before, count, now, complete=position in self.static_streams)
-            for position, (before, count) in enumerate(
-                zip(self.manifest.seen, ingested, strict=True)
-            )
-        )
-        watermark = advance(self.query.streams, seen, self.manifest.watermark, now).value
+        seen = self._seen(batch, ingested)
+        watermark = advance(self.query.streams, seen, self.manifest.watermark).value
         segments = tuple(
             without_expired(
                 _after_merges([*old, *count.segments], merged), expired_before(watermark, window)
@@ -249,7 +248,6 @@ class Runtime:
             places = min(self.router.hosts, self.slots)
             events += self.router.learn(measured(reports, counters["seconds"], rows, places))
         counters["events"] = [event.to_dict() for event in events][-EVENTS_SHOWN:]
-        batch = done.situation.batch
         self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
         self.query = settled(self.query, watermark)
         learned = Statistics.of(self.manifest.policy).after(
@@ -276,6 +274,30 @@ class Runtime:
                 self.store.files.delete(ref.path)
         self.inbox.committed()
         self.manifest = committed
+        self._ended = self.clock()
+
+    def _seen(self, batch: int, ingested: list[Ingested]) -> tuple[Seen, ...]:
+        gave = [count.arrived > 0 for count in ingested]
+        if any(stream.idle is not None for stream in self.query.streams):
+            moved = sources_that_gave(self.store.files, batch)
+            read = [p for p in range(len(gave)) if p not in self.static_streams]
+            if moved is not None and len(moved) == len(read):
+                for position, of_source in zip(read, moved, strict=True):
+                    gave[position] |= of_source
+            elif moved is not None:
+                # Of a stream that unites several sources it is not known which are its own.
+                gave = [True] * len(gave)
+        return tuple(
+            before.after(
+                count.greatest,
+                self._waited,
+                gave=gave[position],
+                complete=position in self.static_streams,
+            )
+            for position, (before, count) in enumerate(
+                zip(self.manifest.seen, ingested, strict=True)
+            )
+        )
 
     def _counted(self, ingested: list[Ingested], tally: Tally) -> dict[str, Any]:
         before = self.manifest.counters
@@ -330,13 +352,6 @@ def _may_match(situation: Situation) -> bool:
     """Whether any combination can come of this batch: something is new, and no stream is empty."""
     streams = range(len(situation.new))
     return any(situation.new) and all(situation.all(stream) for stream in streams)
-
-
-def _seen(before: Seen, count: Ingested, now: int, *, complete: bool) -> Seen:
-    if count.greatest is None:
-        return replace(before, complete=complete)
-    greatest = count.greatest if before.greatest is None else max(before.greatest, count.greatest)
-    return Seen(greatest, now, complete)
 
 
 def _after_merges(refs: list[SegmentRef], merged: list[dict[str, Any]]) -> list[SegmentRef]:

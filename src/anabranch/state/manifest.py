@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from anabranch.model.watermark import Seen
@@ -61,13 +61,9 @@ class Manifest:
         )
 
     @staticmethod
-    def empty(streams: int, now: int) -> Manifest:
+    def empty(streams: int) -> Manifest:
         """Before the first batch."""
-        return Manifest(NO_BATCH, ((),) * streams, (Seen(None, now),) * streams)
-
-    def resumed(self, now: int) -> Manifest:
-        """After a restart: the time that the job was down makes no stream idle."""
-        return replace(self, seen=tuple(replace(seen, arrived_at=now) for seen in self.seen))
+        return Manifest(NO_BATCH, ((),) * streams, (Seen(None),) * streams)
 
 
 def without_expired(refs: Sequence[SegmentRef], horizon: int | None) -> tuple[SegmentRef, ...]:
