@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from anabranch.state.files import Files
 
@@ -58,3 +60,31 @@ def test_a_uri_names_the_same_files_as_a_path(tmp_path: Path) -> None:
     assert by_uri.read("d/name") == b"data"
     assert bytes(by_uri.map("d/name")) == b"data"
     assert by_uri.names() == ["d/name"]
+
+
+class Elsewhere(Files):
+    """Files that are not on this machine, as far as the code can tell."""
+
+    def _resolve(self) -> tuple[fs.FileSystem, str]:
+        parent, _, name = self.root.rpartition("/")
+        return fs.SubTreeFileSystem(parent, fs.LocalFileSystem()), name
+
+
+def test_local_copies_of_remote_files_are_deleted_once_they_are_not_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "far").mkdir()
+    files, other = Elsewhere(str(tmp_path / "far")), Elsewhere(str(tmp_path))
+    for name in ("a", "b", "c"):
+        files.write(name, name.encode())
+    assert [bytes(files.map(name)) for name in ("a", "b", "c")] == [b"a", b"b", b"c"]
+    assert bytes(other.map("far/a")) == b"a"
+
+    mapped = files.map("a")
+    files.forget_copies({"b"})
+
+    copies = [p for p in (tmp_path / "temporary").rglob("*") if p.is_file()]
+    assert sorted(copy.read_bytes() for copy in copies) == [b"a", b"b"], "one is of another store"
+    assert bytes(mapped) == b"a"
+    assert bytes(files.map("a")) == b"a"

@@ -40,7 +40,8 @@ class Opener:
         return blocks
 
     def forget_others(self, live: frozenset[str]) -> None:
-        """Unmap the segments of this store that are live no more."""
+        """Unmap the segments of this store that are no longer live, and delete local copies."""
+        self.store.files.forget_copies(live)
         root = self.store.files.root
         for known, path in list(_opened):
             if known == root and path not in live:

@@ -17,6 +17,7 @@ from anabranch.report.diagnosis import Diagnosis, diagnosed
 from anabranch.report.progress import progress, readable_time
 from anabranch.routing.strategies import Strategy, described, router_for
 from anabranch.spark.runtime import Runtime
+from anabranch.state.eventlog import read_events
 from anabranch.state.lock import Lock
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 
@@ -168,8 +169,8 @@ class Run:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Every decision so far, with its reason, the oldest first."""
-        return self._runtime.store.events()
+        """The decisions so far, with their reasons, oldest first; the last ten thousand or so."""
+        return read_events(self._runtime.store.files)
 
     @property
     def progress(self) -> dict[str, Any]:

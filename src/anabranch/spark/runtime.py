@@ -37,6 +37,7 @@ from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
+from anabranch.state.eventlog import EventLog
 from anabranch.state.manifest import Manifest, without_expired
 from anabranch.state.offsets import sources_that_gave
 from anabranch.state.recovery import recover
@@ -46,6 +47,10 @@ from anabranch.state.store import Store
 
 EVENTS_SHOWN = 20
 """Decisions of the last batch that progress shows; the event log has them all."""
+
+
+SWEEP_EVERY = 100
+"""Batches after which leftovers of tasks that Spark ran again are looked for: a listing."""
 
 
 def wall_clock() -> int:
@@ -100,6 +105,7 @@ class Runtime:
             self.query = with_windows(self.query, latest.policy.get("windows", {}))
             if latest.policy.get("strategy") == self.router.name:
                 self.router.restore(latest.policy["router"])
+        self._log = EventLog(self.store.files, self.manifest.batch)
         self._hosts = HostFrames(self.slots)
         self._columns = selected(self.compiled.finish)
         self._run = uuid.uuid4().hex
@@ -248,7 +254,7 @@ class Runtime:
             places = min(self.router.hosts, self.slots)
             events += self.router.learn(measured(reports, counters["seconds"], rows, places))
         counters["events"] = [event.to_dict() for event in events][-EVENTS_SHOWN:]
-        self.store.log(batch, [{"batch": batch, **event.to_dict()} for event in events])
+        self._log.add(batch, [event.to_dict() for event in events])
         self.query = settled(self.query, watermark)
         learned = Statistics.of(self.manifest.policy).after(
             tally, done.plan, done.situation, reports
@@ -269,6 +275,8 @@ class Runtime:
         }
         committed = Manifest(batch, segments, seen, watermark, counters, policy, done.digest)
         self.store.commit(committed, self.manifest)
+        if batch % SWEEP_EVERY == 0:
+            self.store.sweep(committed)
         for count in ingested:
             for ref in count.late_segments:
                 self.store.files.delete(ref.path)

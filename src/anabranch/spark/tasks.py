@@ -139,7 +139,7 @@ class Account:
                 pa.table({TIME: pa.array(block.times), **block.columns}) for block in blocks
             )
             block = build(self.work.query, merge.stream, rows)
-            ref = self.work.store.add(self.work.batch, merge.stream, block, "merged")
+            ref = self.work.store.add_merged(self.work.batch, merge.stream, block, merge.refs)
             into = {"from": [ref.path for ref in merge.refs], "into": ref.to_dict()}
             self.merged.append(into)
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,8 +49,7 @@ class Files:
         source = f"{base}/{path}"
         if isinstance(system, fs.LocalFileSystem):
             return _mapped(source)
-        name = hashlib.sha256(f"{self.root}/{path}".encode()).hexdigest()
-        copy = Path(tempfile.gettempdir()) / "anabranch-segments" / name
+        copy = self._copies() / _hashed(path)
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             temporary = copy.with_suffix(f".{uuid.uuid4().hex}.tmp")
@@ -57,6 +57,20 @@ class Files:
                 temporary.write_bytes(remote.read())
             temporary.replace(copy)
         return _mapped(str(copy))
+
+    def forget_copies(self, live: Iterable[str]) -> None:
+        """Delete this machine's copies of remote files, but for those that are live.
+
+        What is mapped stays mapped, and what is needed again is fetched again.
+        """
+        if self.local_root() is None and self._copies().exists():
+            names = {_hashed(path) for path in live}
+            for copy in self._copies().iterdir():
+                if copy.name not in names and not copy.suffix:
+                    copy.unlink(missing_ok=True)
+
+    def _copies(self) -> Path:
+        return Path(tempfile.gettempdir()) / "anabranch-segments" / _hashed(self.root)
 
     def read(self, path: str) -> bytes:
         system, base = self._resolve()
@@ -98,6 +112,10 @@ class Files:
         else:
             system, base = fs.LocalFileSystem(), str(Path(self.root).absolute())
         return system, base.rstrip("/")
+
+
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def _mapped(path: str) -> pa.Buffer:

@@ -3,7 +3,7 @@
 anabranch.json   the format's version, and the query that the state belongs to
 segments/        immutable segments
 manifests/       one a batch; the newest is the truth
-events/          the decisions of each batch, as JSON lines
+events/          the decisions of each batch, as JSON lines (`eventlog.py`)
 reports/         what the hosts counted in the batch under way
 spark/           the checkpoint of the Structured Streaming query that drives the batches
 """
@@ -11,7 +11,6 @@ spark/           the checkpoint of the Structured Streaming query that drives th
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -92,17 +91,6 @@ class Store:
                 self.files.delete(path)
         return texts
 
-    def log(self, batch: int, events: Sequence[Mapping[str, Any]]) -> None:
-        """Add the decisions of a batch to the event log: JSON lines, a file a batch."""
-        if events:
-            lines = "".join(f"{json.dumps(event)}\n" for event in events)
-            self.files.write(f"events/{batch:012d}.jsonl", lines.encode())
-
-    def events(self) -> list[dict[str, Any]]:
-        """All decisions that were logged, the oldest first."""
-        names = [name for name in self.files.names("events") if name.endswith(".jsonl")]
-        return [json.loads(line) for name in names for line in self.files.read(name).splitlines()]
-
     def sweep(self, manifest: Manifest | None) -> int:
         """Delete what no manifest came to name: leftovers of a batch or commit that was cut off.
 
@@ -125,7 +113,21 @@ class Store:
 
     def add(self, batch: int, stream: int, block: Block, purpose: str = "rows") -> SegmentRef:
         """Write a block under a name of its own: a repeated task overwrites nothing."""
-        path = f"segments/{stream}/{batch:012d}-{purpose}-{uuid.uuid4().hex}.seg"
+        return self._write(batch, stream, block, purpose, uuid.uuid4().hex)
+
+    def add_merged(
+        self, batch: int, stream: int, block: Block, sources: Sequence[SegmentRef]
+    ) -> SegmentRef:
+        """Write what segments were merged into. A task that is repeated writes the same file.
+
+        Join tasks run as often as a sink evaluates its frame; names of their own would pile up.
+        """
+        paths = "\n".join(ref.path for ref in sources)
+        name = hashlib.sha256(paths.encode()).hexdigest()[:32]
+        return self._write(batch, stream, block, "merged", name)
+
+    def _write(self, batch: int, stream: int, block: Block, purpose: str, name: str) -> SegmentRef:
+        path = f"segments/{stream}/{batch:012d}-{purpose}-{name}.seg"
         return write_segment(self.files, path, stream, block)
 
 
