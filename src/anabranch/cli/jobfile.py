@@ -1,6 +1,7 @@
 """The job file of `anabranch run` and `anabranch explain`: a join written as TOML.
 
-Relative paths start at the file's own directory; what is marked as optional can be left out.
+Relative paths start at the file's own directory; what is marked as optional can be left out. A job
+file is code: its SQL can call Java methods, so only those who may run programs may write one.
 
     [[stream]]                        # two to nine of them
     name = "orders"

@@ -23,6 +23,12 @@ from anabranch.model.query import Term
 from anabranch.model.terms import Expression, Match
 
 _SAMPLE_ROWS = 3
+_CLOSED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""An expression sees the rows it is given, and neither files nor the network."""
 _connections = threading.local()
 
 
@@ -121,8 +127,9 @@ def _connection() -> duckdb.DuckDBPyConnection:
     """One connection a thread, single-threaded: tasks share the machine's cores already."""
     connection: duckdb.DuckDBPyConnection | None = getattr(_connections, "duckdb", None)
     if connection is None:
-        connection = duckdb.connect(config={"threads": 1})
+        connection = duckdb.connect(config={"threads": 1, **_CLOSED})
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
         _connections.duckdb = connection
     return connection
 
