@@ -17,6 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
+from anabranch.state import durable
+
 
 @dataclass(frozen=True)
 class Files:
@@ -25,7 +27,11 @@ class Files:
     root: str
 
     def write(self, path: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
-        """Write a whole file, or nothing: readers never see a part of it."""
+        """Write a whole file, or nothing: readers never see a part of it.
+
+        With `sync` it survives a loss of power, on a local disk. A remote store says what is there
+        when it has taken the file.
+        """
         system, base = self._resolve()
         target = f"{base}/{path}"
         if not isinstance(system, fs.LocalFileSystem):
@@ -34,7 +40,7 @@ class Files:
                 stream.write(data)
             return
         local = Path(target)
-        local.parent.mkdir(parents=True, exist_ok=True)
+        durable.make_directory(local.parent)
         temporary = local.with_name(f"{local.name}.{uuid.uuid4().hex}.tmp")
         with temporary.open("wb") as file:
             file.write(data)
@@ -42,6 +48,8 @@ class Files:
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(local)
+        if sync:
+            durable.sync(local.parent)
 
     def map(self, path: str) -> pa.Buffer:
         """The bytes of a file, mapped and not read. FileNotFoundError where there is none."""

@@ -47,7 +47,7 @@ class SegmentRef:
 
 
 def write_segment(files: Files, path: str, stream: int, block: Block) -> SegmentRef:
-    """Write a block as a segment; it is there whole or not at all."""
+    """Write a block as a segment; it is there whole or not at all, also after a loss of power."""
     sink = pa.BufferOutputStream()
     times = pa.array(block.times, pa.int64())
     rows = pa.RecordBatch.from_arrays([times, *block.columns.values()], [TIME, *block.columns])
@@ -62,7 +62,7 @@ def write_segment(files: Files, path: str, stream: int, block: Block) -> Segment
     body = sink.getvalue()
     checksum = _checksum(body, len(trailer))
     ending = _ENDING.pack(len(trailer), checksum, MAGIC)
-    files.write(path, b"".join((body, ending)))
+    files.write(path, b"".join((body, ending)), sync=True)
     size = body.size + _ENDING.size
     return SegmentRef(path, stream, len(block), size, block.first, block.last, checksum)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from anabranch.errors import CheckpointError
 from anabranch.kernel.block import Block
+from anabranch.state.durable import sync_all
 from anabranch.state.files import Files
 from anabranch.state.identity import claim
 from anabranch.state.manifest import Manifest
@@ -72,11 +73,36 @@ class Store:
         )
 
     def commit(self, manifest: Manifest, previous: Manifest) -> None:
-        """Make a batch true, then drop what only the batches before needed."""
+        """Make a batch true, then drop what only the batches before needed.
+
+        Everything that the manifest relies on is on the disk before it: segments and results were
+        synchronized when they were written.
+        """
+        self._sync_driver(manifest.batch)
         self.files.write(_manifest(manifest.batch), seal(manifest.to_json()), sync=True)
         for stale in previous.paths() - manifest.paths():
             self.files.delete(stale)
         self.files.delete(_manifest(manifest.batch - MANIFESTS_KEPT))
+
+    def _sync_driver(self, batch: int) -> None:
+        """Synchronize what Spark wrote for a batch, which it leaves to the operating system.
+
+        Otherwise a loss of power could leave our half of the checkpoint newer than Spark's.
+        """
+        root = self.files.local_root()
+        if root is None or not (root / "spark").exists():
+            return
+        spark = root / "spark"
+        logs = [spark / "offsets", *spark.glob("sources/*")]
+        entries = [spark / "commits" / str(batch - 1), *(log / str(batch) for log in logs)]
+        entries += [entry.with_name(f"{entry.name}.compact") for entry in entries]
+        if batch == 0:
+            entries.append(spark / "metadata")
+        there = [entry for entry in entries if entry.is_file()]
+        directories = {entry.parent for entry in there}
+        if batch == 0:
+            directories |= {root, spark, *(directory.parent for directory in directories)}
+        sync_all([*there, *directories])
 
     def report(self, batch: int, name: str, text: str) -> None:
         """Leave what a host counted; a repeated task, which counts the same, overwrites it."""
