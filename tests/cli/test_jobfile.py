@@ -121,7 +121,7 @@ def test_a_job_without_run_can_still_be_explained() -> None:
             "colour = 2",
             (
                 "job.toml: [run]: unknown key colour; "
-                "known: late, trigger, sink, checkpoint, strategy, hosts"
+                "known: late, trigger, sink, checkpoint, strategy, hosts, late_warning"
             ),
         ),
         (

@@ -23,6 +23,7 @@ file is code: its SQL can call Java methods, so only those who may run programs 
     sink = "out"
     checkpoint = "checkpoint"
     late = "late"                     # optional: where late rows go
+    late_warning = 0.01               # optional: without `late`, the share of them that is logged
     strategy = "auto"                 # optional, and so are
     hosts = 2                         #   hosts and
     trigger = "1 second"              #   trigger (or "available now": take what is there, then end)
@@ -89,7 +90,7 @@ class Running:
     checkpoint: str
     late: str | None
     options: Mapping[str, Any]
-    """Strategy, hosts and trigger, as far as they are written; the library has the defaults."""
+    """What else `start` takes, as far as it is written; the library has the defaults."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,7 @@ def _running(table: Table, home: Path) -> Running:
             strategy=table.maybe("strategy", str, '"auto"'),
             hosts=table.maybe("hosts", int, "2"),
             trigger=trigger,
+            late_warning=table.maybe("late_warning", float, "0.01"),
         ),
     )
     table.close()

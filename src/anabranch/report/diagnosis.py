@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.report.lateness import late_sentence
+
 MUCH = 100
 """Results per arrived row from which a join is said to multiply."""
 
@@ -45,7 +47,7 @@ class Diagnosis:
 
 def diagnosed(progress: Mapping[str, Any]) -> Diagnosis:
     """Why the output is as it is, and what else is worth knowing."""
-    sentences = (_cause(progress), _held_by_silence(progress))
+    sentences = (late_sentence(progress), _cause(progress), _held_by_silence(progress))
     return Diagnosis(" ".join(filter(None, sentences)), progress)
 
 
@@ -94,7 +96,7 @@ def _stream_lost(p: Mapping[str, Any]) -> str | None:
         "filtered": "are filtered on arrival by conditions on that stream alone",
         "null_key": "have a null in a column that the terms compare, and null matches nothing",
         "null_time": "have no event time",
-        "late": "are late: behind the watermark when they arrive; raise its lateness",
+        "late": "are late: behind the watermark when they arrive",
     }
     for name, s in p["streams"].items():
         lost = sum(s[cause] for cause in causes)

@@ -10,6 +10,7 @@ from anabranch.kernel.tally import Tally
 from anabranch.model.duration import readable
 from anabranch.model.query import Query
 from anabranch.model.watermark import advance, expired_before, held_by_silence, own_watermark
+from anabranch.report.lateness import late_rows_of
 from anabranch.state.manifest import Manifest, without_expired
 
 COUNTED = ("arrived", "filtered", "null_time", "null_key", "late")
@@ -64,6 +65,7 @@ def progress(query: Query, manifest: Manifest) -> dict[str, Any]:
         "state_rows": sum(live),
         "state_bytes": sum(ref.bytes for refs in manifest.segments for ref in refs),
         "segments": sum(len(refs) for refs in manifest.segments),
+        "late": late_rows_of(query.streams, streams, counters.get("lateness", {})),
         "streams": streams,
         "terms": {
             term.text: {

@@ -118,15 +118,23 @@ class JoinQuery:
         hosts: int | None = None,
         trigger: str = "1 second",
         late: Sink | None = None,
+        late_warning: float | None = 0.01,
     ) -> Run:
         """Run in the background, delivering each result once, and surviving failures.
 
         `checkpoint` is a directory of this query's own, which driver and workers reach. `trigger`
         is the interval between batches, or "available now": take all there is, then end. `late`
-        is a sink for rows that came too late or without a time.
+        is a sink for rows that came too late or without a time. Without one, a warning is logged
+        (by the logger "anabranch", once) when more than this share of a stream's rows was late;
+        with `late_warning=None` never.
         """
         if not callable(sink) or not (late is None or callable(late)):
             raise QueryError("a sink is ab.parquet_sink(path), or a function (DataFrame, batch id)")
+        if late_warning is not None and not 0 <= late_warning <= 1:
+            raise QueryError(
+                f"late_warning is {late_warning!r}; write a share of rows from 0 to 1, like 0.01, "
+                "or None for no warning"
+            )
         when = _trigger(trigger)
         router = self._router(strategy, hosts)
         store = Store.at(str(checkpoint))
@@ -134,6 +142,7 @@ class JoinQuery:
         lock = Lock.take(store.files)
         try:
             runtime = self._runtime(store, router, sink, late)
+            runtime.late_warning = late_warning
             run = Run(runtime, lock)
             union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
             if union is None:

@@ -34,6 +34,7 @@ class Ingested:
     null_key: int = 0
     late: int = 0
     greatest: int | None = None
+    earliest_late: int | None = None
     segments: list[SegmentRef] = field(default_factory=list)
     late_segments: list[SegmentRef] = field(default_factory=list)
 
@@ -43,8 +44,13 @@ class Ingested:
         if other.greatest is not None:
             known = other.greatest if self.greatest is None else self.greatest
             self.greatest = max(known, other.greatest)
+        if other.earliest_late is not None:
+            self.note_late(other.earliest_late)
         self.segments += other.segments
         self.late_segments += other.late_segments
+
+    def note_late(self, time: int) -> None:
+        self.earliest_late = time if self.earliest_late is None else min(self.earliest_late, time)
 
     def to_json(self, stream: int) -> str:
         return json.dumps({"stream": stream, **asdict(self)})
@@ -98,6 +104,7 @@ class IngestTask:
             late = rows.num_rows - int(pc.sum(timely).as_py() or 0)
             if late:
                 count.late += late
+                count.note_late(int(pc.min(times).as_py()))
                 self._set_aside(stream, rows.filter(pc.invert(timely)), count)
                 rows = rows.filter(timely)
         if rows.num_rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from anabranch.kernel.tally import Tally
 from anabranch.model.query import Query
 from anabranch.model.watermark import Seen, advance, expired_before
 from anabranch.report.diffusion import diffusion, measured
-from anabranch.report.progress import COUNTED
+from anabranch.report.lateness import greatest_share, late_sentence, needed_after
+from anabranch.report.progress import COUNTED, progress
 from anabranch.report.statistics import Statistics
 from anabranch.routing.base import Plan, Router, Situation, frozen, probe_orders
 from anabranch.routing.strategies import router_for, strategy_of
@@ -44,6 +46,8 @@ from anabranch.state.recovery import recover
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
+
+_log = logging.getLogger("anabranch")
 
 EVENTS_SHOWN = 20
 """Decisions of the last batch that progress shows; the event log has them all."""
@@ -88,6 +92,8 @@ class Runtime:
     slots: int
     clock: Callable[[], int] = wall_clock
     compaction: Compaction = field(default_factory=Compaction)
+    late_warning: float | None = None
+    """The share of late rows of a stream from which a warning is logged; None: never."""
 
     def __post_init__(self) -> None:
         self.query = self.compiled.query
@@ -111,6 +117,7 @@ class Runtime:
         self._run = uuid.uuid4().hex
         self._ended: int | None = None
         self._waited = 0
+        self._warned = False
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
@@ -283,6 +290,7 @@ class Runtime:
         self.inbox.committed()
         self.manifest = committed
         self._ended = self.clock()
+        self._warn_of_late_rows()
 
     def _seen(self, batch: int, ingested: list[Ingested]) -> tuple[Seen, ...]:
         gave = [count.arrived > 0 for count in ingested]
@@ -307,6 +315,17 @@ class Runtime:
             )
         )
 
+    def _warn_of_late_rows(self) -> None:
+        """Say once that results are missing, where nobody has asked to be shown the rows."""
+        if self.late is not None or self.late_warning is None or self._warned:
+            return
+        if greatest_share(self.manifest.counters["streams"]) > self.late_warning:
+            self._warned = True
+            _log.warning(
+                "%s start(..., late=sink) keeps such rows; late_warning=None ends this warning.",
+                late_sentence(progress(self.query, self.manifest)),
+            )
+
     def _counted(self, ingested: list[Ingested], tally: Tally) -> dict[str, Any]:
         before = self.manifest.counters
         total = Tally()
@@ -321,7 +340,15 @@ class Runtime:
             }
             for stream, count in zip(self.query.streams, ingested, strict=True)
         }
+        late = [count.earliest_late for count in ingested if count.earliest_late is not None]
+        needed = needed_after(
+            before.get("lateness", {}),
+            self.query.streams,
+            self.manifest.seen,
+            min(late, default=None),
+        )
         return {
+            "lateness": needed,
             "batches": before.get("batches", 0) + 1,
             "results": tally.results,
             "streams": streams,
