@@ -125,7 +125,7 @@ def test_state_without_sparks_own_checkpoint_is_refused(
     query = pair(spark, tmp_path, [[0]])
     finish(query, tmp_path)
     shutil.rmtree(tmp_path / "checkpoint" / "spark")
-    with pytest.raises(ab.CheckpointError, match="has committed batch 0, but Spark's part"):
+    with pytest.raises(ab.CheckpointError, match="has committed batch 0, but Spark's half"):
         finish(query, tmp_path)
 
 

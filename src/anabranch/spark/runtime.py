@@ -39,6 +39,7 @@ from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink
 from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
+from anabranch.state.driver_checkpoint import record_sources
 from anabranch.state.eventlog import EventLog
 from anabranch.state.manifest import Manifest, without_expired
 from anabranch.state.offsets import sources_that_gave
@@ -280,7 +281,10 @@ class Runtime:
                 for position, stream in enumerate(self.query.streams)
             },
         }
-        committed = Manifest(batch, segments, seen, watermark, counters, policy, done.digest)
+        sources = record_sources(self.store.files, self.manifest.sources)
+        committed = Manifest(
+            batch, segments, seen, watermark, counters, policy, done.digest, sources
+        )
         self.store.commit(committed, self.manifest)
         if batch % SWEEP_EVERY == 0:
             self.store.sweep(committed)

@@ -26,6 +26,8 @@ class Manifest:
     """What the strategy and the probe order have learned; the restarted batch decides alike."""
     digest: str = ""
     """Of Spark's file of the batch's offsets; empty where all inputs are static."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Spark's files of what its sources have read, with their digests."""
 
     @property
     def live_rows(self) -> tuple[int, ...]:
@@ -44,6 +46,7 @@ class Manifest:
                 "counters": self.counters,
                 "policy": self.policy,
                 "digest": self.digest,
+                "sources": self.sources,
             }
         )
 
@@ -58,6 +61,7 @@ class Manifest:
             data["counters"],
             data["policy"],
             data["digest"],
+            data["sources"],
         )
 
     @staticmethod

@@ -10,6 +10,7 @@ results: it is refused.
 from __future__ import annotations
 
 from anabranch.errors import CheckpointError
+from anabranch.state.driver_checkpoint import check_driver_files
 from anabranch.state.manifest import NO_BATCH, Manifest
 from anabranch.state.store import Store
 
@@ -69,6 +70,7 @@ def _check_driver(store: Store, latest: Manifest | None, *, driven: bool) -> Non
             f"in the checkpoint {root}, Spark's offsets of batch {latest.batch} are not those "
             f"that the manifest was written for: these are of different runs. {WAY_OUT}"
         )
+    check_driver_files(store.files, {} if latest is None else latest.sources)
 
 
 def _newest(store: Store, directory: str) -> int:
