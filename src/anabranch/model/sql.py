@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from anabranch.errors import QueryError
+from anabranch.model.stability import refuse_unstable
 from anabranch.model.terms import Band, Equal, Expression, Interval, Kind, Request
 
 DIALECT = "spark"
@@ -56,12 +57,7 @@ class Scope:
                 f'"{text}" has a subquery, an aggregate or a window function; '
                 "write an expression over single rows"
             )
-        for call in node.find_all(exp.Func):
-            if call.key in _UNSTABLE or call.name.lower() in _UNSTABLE:
-                raise QueryError(
-                    f'"{text}" calls {call.sql(dialect=DIALECT)}, whose value changes between '
-                    "calls; results could then not be repeated after a failure"
-                )
+        refuse_unstable(node, text)
         return node
 
     def streams(self, node: exp.Expr, text: str) -> frozenset[int]:
@@ -225,23 +221,6 @@ def _table(operand: str) -> str:
     assert column is not None
     return column.parts[0].name.lower()
 
-
-_UNSTABLE = frozenset(
-    [
-        "rand",
-        "randn",
-        "random",
-        "uuid",
-        "shuffle",
-        "now",
-        "current_timestamp",
-        "currenttimestamp",
-        "current_date",
-        "currentdate",
-        "unix_timestamp",
-        "monotonically_increasing_id",
-    ]
-)
 
 _PORTABLE = (
     exp.Column | exp.Identifier | exp.Literal | exp.Boolean | exp.Null | exp.Paren

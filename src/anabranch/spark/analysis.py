@@ -1,18 +1,13 @@
 """From what the user wrote to a compiled query, with Spark's own analyzer as the judge of types.
 
-Spark never sees more than an empty DataFrame with one struct column a stream, so that
-`orders.user_id` means the same as in the user's SQL; no job runs here.
+No job runs here.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.logger import PySparkLogger
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,8 +21,6 @@ from pyspark.sql.types import (
     MapType,
     NumericType,
     StringType,
-    StructField,
-    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -51,6 +44,7 @@ from anabranch.model.terms import (
     Request,
     Within,
 )
+from anabranch.spark.analyzer import Analyzer
 from anabranch.spark.inputs import Input
 
 Carrier = Callable[[str, str], str]
@@ -89,29 +83,7 @@ class Analysis:
         self.scope = Scope(tuple(source.name for source in self.inputs))
         self.stored = [{} for _ in self.inputs]
         self.filters = [[] for _ in self.inputs]
-        fields = [StructField(source.name, source.frame.schema) for source in self.inputs]
-        spark = self.inputs[0].frame.sparkSession
-        self._typed = spark.createDataFrame([], StructType(fields))
-
-    # -- types -------------------------------------------------------------------------------
-
-    def type_of(self, sql: str, text: str) -> DataType:
-        """Spark's type of an expression; QueryError if Spark does not accept it."""
-        # pyspark logs every refused analysis with its Java stack; the error below says enough.
-        logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL + 1)
-        try:
-            return self._typed.select(F.expr(sql).alias("it")).schema["it"].dataType
-        except (AnalysisException, ParseException) as error:
-            reason = str(error).split("SQLSTATE")[0].strip().rstrip(";").strip()
-            raise QueryError(f'term "{text}": {reason}. {self._columns()}') from None
-        finally:
-            logger.setLevel(level)
-
-    def _columns(self) -> str:
-        listed = "; ".join(f"{s.name}: {', '.join(s.frame.columns)}" for s in self.inputs)
-        return f"Columns there are: {listed}"
+        self.type_of = Analyzer(self.inputs).type_of
 
     # -- stored columns ----------------------------------------------------------------------
 
