@@ -79,6 +79,28 @@ def test_an_entry_that_is_another_with_its_checksum_is_refused(home: Path) -> No
         check_driver_files(files, recorded)
 
 
+def test_a_file_whose_checksum_alone_is_there_is_refused(home: Path) -> None:
+    for name in ("metadata", "commits/2", "sources/1/2"):
+        path = home / "spark" / name
+        before = path.read_bytes()
+        path.unlink()
+        with pytest.raises(CheckpointError, match=f"spark/{name} .* is missing"):
+            check_driver_files(Files(str(home)), {})
+        path.write_bytes(before)
+
+
+def test_an_id_that_spark_could_not_read_is_refused(home: Path) -> None:
+    put(home, "metadata", "v1\n{}")
+    with pytest.raises(CheckpointError, match=r"spark/metadata .* does not hold the query's id"):
+        check_driver_files(Files(str(home)), {})
+    drop(home, "metadata")
+    with pytest.raises(CheckpointError, match=r"spark/metadata .* is missing"):
+        check_driver_files(Files(str(home)), {})
+    put(home, "metadata", "[]")
+    with pytest.raises(CheckpointError, match=r"spark/metadata .* does not hold the query's id"):
+        check_driver_files(Files(str(home)), {})
+
+
 @pytest.mark.parametrize("batch", range(3))
 def test_an_entry_that_is_missing_is_refused(home: Path, batch: int) -> None:
     files = Files(str(home))

@@ -12,6 +12,7 @@ offsets and commits, whatever they say: a file name that changed is read again, 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 import zlib
@@ -20,8 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from anabranch.errors import CheckpointError
 from anabranch.state.files import Files
 
+ID = "spark/metadata"
+
 _ENTRY = re.compile(r"spark/sources/([0-9]+)/([0-9]+)(\.compact)?")
 _LOGS = re.compile(r"spark/(offsets|commits)/([0-9]+)")
+_CHECKSUM = re.compile(r"(spark/(?:(?:offsets|commits|sources/[0-9]+)/)?)\.([0-9]+|metadata)\.crc")
 _HEADER = struct.Struct(">4si")
 
 
@@ -34,9 +38,15 @@ def record_sources(files: Files, known: Mapping[str, str]) -> dict[str, str]:
 def check_driver_files(files: Files, recorded: Mapping[str, str]) -> None:
     """Refuse unless Spark's files are as they were written, as far as anybody knows that."""
     names = files.names("spark")
+    present = set(names)
+    for name in _with_checksum(names):
+        # Spark writes the file before its checksum, and deletes it after that.
+        if name not in present:
+            raise _damaged(files, name, "it is missing")
     for name in _relied_on(names):
         _check_sums(files, name)
-    present = set(names)
+    if any(map(_LOGS.fullmatch, names)):
+        _check_id(files)
     for name, digest in recorded.items():
         if name not in present:
             if not _compacted(name, recorded, present):
@@ -59,7 +69,7 @@ def _in_use(names: Iterable[str]) -> Iterator[str]:
 
 def _relied_on(names: list[str]) -> Iterator[str]:
     """What Spark reads at a start: its id, its newest offsets and commits, the sources' logs."""
-    yield from (name for name in names if name == "spark/metadata")
+    yield from (name for name in names if name == ID)
     logs: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         found = _LOGS.fullmatch(name)
@@ -68,6 +78,23 @@ def _relied_on(names: list[str]) -> Iterator[str]:
     for entries in logs.values():
         yield from (name for _, name in sorted(entries)[-2:])
     yield from _in_use(names)
+
+
+def _with_checksum(names: Iterable[str]) -> Iterator[str]:
+    """The files of Spark's that have a checksum beside them, or had one."""
+    for name in names:
+        found = _CHECKSUM.fullmatch(name)
+        if found:
+            yield f"{found[1]}{found[2]}"
+
+
+def _check_id(files: Files) -> None:
+    try:
+        json.loads(files.read(ID))["id"]
+    except FileNotFoundError as error:
+        raise _damaged(files, ID, "it is missing") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(files, ID, "it does not hold the query's id") from error
 
 
 def _compacted(name: str, recorded: Mapping[str, str], present: set[str]) -> bool:
