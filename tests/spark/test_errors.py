@@ -183,7 +183,7 @@ def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path:
 def test_a_foreign_directory_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "notes.txt").write_text("mine")
-    with pytest.raises(ab.CheckpointError, match=r"no Anabranch checkpoint.*notes\.txt"):
+    with pytest.raises(ab.CheckpointError, match=r"not an Anabranch checkpoint.*notes\.txt"):
         finish(live_pair(spark, tmp_path).on("a.k = b.k").select("a.id AS a"), tmp_path)
 
 
