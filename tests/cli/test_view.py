@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from anabranch.cli.view import History, clock_time, follow, line, panel
+from anabranch.cli.view import History, Told, clock_time, follow, line, panel
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC).timestamp()
 
@@ -116,6 +116,35 @@ def test_the_panel_is_drawn_before_the_first_batch() -> None:
     text = drawn(history(0))
     assert "waiting for the first batch" in text
     assert "clicks (idle)" in text
+
+
+def joining(batch: int, seconds: float, *, tasks: int = 1) -> dict[str, Any]:
+    """A batch under way."""
+    return {
+        "batch": batch,
+        "phase": "join",
+        "seconds": seconds,
+        "rows": 40_000,
+        "tasks": tasks,
+        "results": 123_456_789,
+    }
+
+
+def test_the_panel_shows_what_is_under_way_and_for_how_long() -> None:
+    seen = history(0, 1)
+    assert "waiting" in drawn(seen)
+    assert not seen.add({**progress(1), "under_way": joining(1, 34.4)}, NOON)
+    expected = "batch 1 under way: join, 34 s, 40,000 rows, 123,456,789 matches so far"
+    assert expected in drawn(seen)
+    seen.add({**progress(1), "under_way": joining(1, 1.0, tasks=0)}, NOON)
+    assert "batch 1 under way: join, 1 s, 40,000 rows  " in drawn(seen), "results are unknown yet"
+
+
+def test_a_log_is_told_of_a_long_batch_every_ten_seconds() -> None:
+    told = Told()
+    times = [(0, 3.0), (0, 11.0), (0, 15.0), (0, 21.5), (1, 4.0), (1, 10.0)]
+    worth_a_line = [told.is_due(joining(batch, seconds)) for batch, seconds in times]
+    assert worth_a_line == [False, True, False, True, False, True]
 
 
 class Played:

@@ -27,6 +27,8 @@ KEPT = 48
 """Batches in the panel's sparkline."""
 RATE_OVER = 10.0
 """Seconds that a rate is taken over: long enough to be calm, short enough to follow a change."""
+TELL_EVERY = 10.0
+"""Seconds that a batch goes on between two lines about it, where lines are printed."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -52,9 +54,12 @@ class History:
     """The last batches of a run, oldest first; two looks at the same batch are one."""
 
     batches: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
+    under_way: Progress | None = None
+    """The batch that is not committed yet."""
 
     def add(self, progress: Progress, at: float) -> bool:
-        """Whether there is anything new in it."""
+        """Whether another batch has been committed."""
+        self.under_way = progress.get("under_way")
         if self.batches and self.batches[-1].progress["batches"] == progress["batches"]:
             return False
         self.batches.append(Seen(at, progress))
@@ -88,19 +93,63 @@ def follow(
     with _shown(console, history, title) as show:
         while True:
             ended = run.await_termination(POLL_SECONDS)
-            if history.add(run.progress, clock()):
-                show()
+            show(committed=history.add(run.progress, clock()))
             if ended or until():
                 return
 
 
+class Show(Protocol):
+    """Called after each look at a run: has another batch been committed?"""
+
+    def __call__(self, *, committed: bool) -> None: ...
+
+
 @contextmanager
-def _shown(console: Console, history: History, title: str) -> Iterator[Callable[[], None]]:
+def _shown(console: Console, history: History, title: str) -> Iterator[Show]:
+    told = Told()
+
+    def print_line(*, committed: bool) -> None:
+        now = history.under_way
+        if committed:
+            console.print(line(history), soft_wrap=True, highlight=False)
+        elif now is not None and told.is_due(now):
+            console.print(under_way(now), soft_wrap=True, highlight=False)
+
+    def draw(*, committed: bool) -> None:
+        if committed or history.under_way is not None:
+            live.update(panel(history, title), refresh=True)
+
     if not console.is_terminal:
-        yield lambda: console.print(line(history), soft_wrap=True, highlight=False)
+        yield print_line
         return
     with Live(panel(history, title), console=console, auto_refresh=False) as live:
-        yield lambda: live.update(panel(history, title), refresh=True)
+        yield draw
+
+
+@dataclass
+class Told:
+    """When a log was last told of a batch under way."""
+
+    batch: int = -1
+    seconds: float = 0.0
+
+    def is_due(self, now: Progress) -> bool:
+        """Whether a batch is worth a line again: it has gone on for another while."""
+        since = self.seconds if self.batch == now["batch"] else 0.0
+        if now["seconds"] - since < TELL_EVERY:
+            return False
+        self.batch, self.seconds = now["batch"], now["seconds"]
+        return True
+
+
+def under_way(now: Progress) -> str:
+    """The batch that goes on, in a line."""
+    parts = [f"batch {now['batch']} under way: {now['phase']}, {now['seconds']:.0f} s"]
+    if now["rows"]:
+        parts.append(f"{now['rows']:,} rows")
+    if now["tasks"]:
+        parts.append(f"{now['results']:,} matches so far")
+    return ", ".join(parts)
 
 
 def line(history: History) -> str:
@@ -135,6 +184,7 @@ def panel(history: History, title: str) -> RenderableType:
         f"{now['state_rows']:,} rows, {size(now['state_bytes'])} in {now['segments']:,} segments",
     )
     facts.add_row("watermark", _watermark(now, seen.at))
+    facts.add_row("now", "waiting" if history.under_way is None else under_way(history.under_way))
     subtitle = f"{now['strategy']} on {now['hosts']} hosts, batch {now['batch']:,}"
     if not now["batches"]:
         subtitle = "starting"

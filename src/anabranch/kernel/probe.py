@@ -23,6 +23,7 @@ from anabranch.kernel.once import Once
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs, merged
 from anabranch.kernel.tally import Tally
+from anabranch.kernel.watch import Watch
 from anabranch.kernel.window import Window
 from anabranch.model.query import Query
 
@@ -44,8 +45,10 @@ class Join:
     orders: Sequence[Sequence[Step]]
     """For each stream, the steps of the probe that starts with its new rows."""
     tally: Tally = field(default_factory=Tally)
+    watch: Watch | None = None
 
     def __post_init__(self) -> None:
+        self._probing: tuple[int, Block, Ints] | None = None
         self._kernels = kernels_of(self.query)
         self._windows = [Window(stream) for stream in self.query.streams]
 
@@ -63,6 +66,7 @@ class Join:
         self, start: int, block: Block, visible: Blocks, bounds: Bounds
     ) -> Iterator[pa.RecordBatch]:
         fan_out = np.zeros(len(block), np.int64)
+        self._probing = start, block, fan_out
         for seed in self.seeds(start, block, bounds):
             for result in self.extend(seed, self.orders[start], visible, bounds):
                 hits = result.refs[start].rows
@@ -70,6 +74,7 @@ class Join:
                 counts = np.bincount(hits - lowest)
                 fan_out[lowest : lowest + len(counts)] += counts
                 yield self.gather(result)
+        self._probing = None
         self.tally.probed(self.query, start, block, fan_out)
 
     def seeds(self, start: int, block: Block, bounds: Bounds) -> Iterator[Partial]:
@@ -109,6 +114,8 @@ class Join:
             self._count_reach(step, len(partial) * len(block))
             for probes, rows in self._candidates(step, block, seeker):
                 found = self._check(step, partial, block, (low, high), probes, rows)
+                if self.watch is not None and self.watch.is_due():
+                    self.watch.look(self.query, self._so_far(), partial, probes)
                 if found is None:
                     continue
                 pending.append(found)
@@ -118,6 +125,15 @@ class Join:
                     pending, size = [], 0
         if pending:
             yield from self.extend(merged(pending), later, visible, bounds)
+
+    def _so_far(self) -> Tally:
+        """The counts with those of the block that is being probed, which end with the block."""
+        if self._probing is None:
+            return self.tally
+        start, block, fan_out = self._probing
+        counts = self.tally.copy()
+        counts.probed(self.query, start, block, fan_out)
+        return counts
 
     def _seeker(self, step: Step, partial: Partial, low: Ints, high: Ints) -> Once | Probe:
         """What looks for partners: every combination or, where that is costly, every row once."""

@@ -40,9 +40,16 @@ class Tally:
         size = min(TOP, len(fan_out))
         for row in np.argpartition(fan_out, len(fan_out) - size)[len(fan_out) - size :]:
             if fan_out[row]:
-                self.multiplying.append(_row(query, stream, block, int(row), int(fan_out[row])))
+                self.multiplying.append(
+                    described_row(query, stream, block, int(row), int(fan_out[row]))
+                )
         self.multiplying.sort(key=lambda entry: -entry["results"])
         del self.multiplying[TOP:]
+
+    def copy(self) -> Tally:
+        other = Tally()
+        other.add(self.to_dict())
+        return other
 
     def selectivities(self) -> dict[int, float]:
         """Of the pairs that a term stood for, the part that matched; by the term's position."""
@@ -73,7 +80,10 @@ class Tally:
         )[:TOP]
 
 
-def _row(query: Query, stream: int, block: Block, row: int, results: int) -> dict[str, Any]:
+def described_row(
+    query: Query, stream: int, block: Block, row: int, results: int
+) -> dict[str, Any]:
+    """A row by its time and the columns that terms compare, with the results that it gave."""
     columns = sorted(
         {
             operand.column

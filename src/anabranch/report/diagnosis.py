@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.report.lateness import late_sentence
+from anabranch.report.under_way import under_way_sentence
 
 MUCH = 100
 """Results per arrived row from which a join is said to multiply."""
@@ -47,12 +48,19 @@ class Diagnosis:
 
 def diagnosed(progress: Mapping[str, Any]) -> Diagnosis:
     """Why the output is as it is, and what else is worth knowing."""
-    sentences = (late_sentence(progress), _cause(progress), _held_by_silence(progress))
+    sentences = (
+        under_way_sentence(progress),
+        late_sentence(progress),
+        _cause(progress),
+        _held_by_silence(progress),
+    )
     return Diagnosis(" ".join(filter(None, sentences)), progress)
 
 
-def _cause(p: Mapping[str, Any]) -> str:
+def _cause(p: Mapping[str, Any]) -> str | None:
     """The first cause, in the order in which they hide each other, that explains the numbers."""
+    if p["under_way"] and not p["batches"]:
+        return None
     for cause in (_nothing_read, _too_much, _fine, _stream_lost, _never_together, _no_term_matches):
         sentence = cause(p)
         if sentence:

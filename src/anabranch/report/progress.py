@@ -27,8 +27,13 @@ def readable_time(microseconds: int | None) -> str | None:
         return f"{microseconds} µs since 1970"
 
 
-def progress(query: Query, manifest: Manifest) -> dict[str, Any]:
-    """Totals since the checkpoint began; `seconds` and `results` are those of the last batch."""
+def progress(
+    query: Query, manifest: Manifest, under_way: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Totals since the checkpoint began; `seconds` and `results` are those of the last batch.
+
+    `under_way` is the batch that is not committed yet: see `report/under_way.py`.
+    """
     counters = manifest.counters
     mark = advance(query.streams, manifest.seen, manifest.watermark)
     live = manifest.live_rows
@@ -54,6 +59,7 @@ def progress(query: Query, manifest: Manifest) -> dict[str, Any]:
         "phases": dict(counters.get("phases", {})),
         "results": counters.get("results", 0),
         "results_total": tally.results,
+        "under_way": None if under_way is None else dict(under_way),
         "strategy": manifest.policy.get("strategy"),
         "hosts": manifest.policy.get("hosts", 0),
         "diffusion": dict(counters.get("diffusion", {})),

@@ -15,6 +15,7 @@ from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermEr
 from anabranch.model.duration import Duration, microseconds
 from anabranch.report.diagnosis import Diagnosis, diagnosed
 from anabranch.report.progress import progress, readable_time
+from anabranch.report.under_way import under_way
 from anabranch.routing.strategies import Strategy, described, router_for
 from anabranch.spark.runtime import Runtime
 from anabranch.state.eventlog import read_events
@@ -174,9 +175,16 @@ class Run:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The numbers after the last committed batch."""
+        """The numbers after the last committed batch, and how far the one under way has come."""
         runtime = self._runtime
-        return progress(runtime.query, runtime.manifest)
+        return progress(runtime.query, runtime.manifest, self._under_way())
+
+    def _under_way(self) -> dict[str, Any] | None:
+        files = self._runtime.under_way
+        batch = files.batch() if self.is_active else None
+        if batch is None or batch["batch"] <= self._runtime.manifest.batch:
+            return None
+        return under_way(batch, files.reports(batch["batch"]), self._runtime.clock())
 
     def diagnose(self) -> Diagnosis:
         """Why there is no output, or so much: the likeliest cause in words, and the numbers."""

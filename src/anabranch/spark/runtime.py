@@ -47,6 +47,7 @@ from anabranch.state.recovery import recover
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
+from anabranch.state.under_way import UnderWay
 
 _log = logging.getLogger("anabranch")
 
@@ -119,6 +120,9 @@ class Runtime:
         self._ended: int | None = None
         self._waited = 0
         self._warned = False
+        self._began = 0
+        self.under_way = UnderWay(self.store.files)
+        self.under_way.clear()
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
@@ -127,7 +131,8 @@ class Runtime:
             return
         started = time.monotonic()
         # The time that the job was down is not one in which it waited for rows.
-        self._waited = 0 if self._ended is None else max(self.clock() - self._ended, 0)
+        self._began = self.clock()
+        self._waited = 0 if self._ended is None else max(self._began - self._ended, 0)
         phases: dict[str, float] = {}
         events = self._take_requests(batch)
         if frame is not None:
@@ -151,11 +156,11 @@ class Runtime:
         orders = probe_orders(situation, plan)
         reports: list[dict[str, Any]] = []
         if self.manifest.batch < 0 or (plan is not None and _may_match(situation)):
-            self._describe(batch, "join")
+            self._describe(batch, "join", sum(count.arrived for count in ingested))
             self.sink(self._join(situation, plan or Plan(1), orders), batch)
             reports = [json.loads(text) for text in self.store.take_reports(batch)]
         if self.late is not None and any(count.late_segments for count in ingested):
-            self._describe(batch, "late rows")
+            self._describe(batch, "late rows", sum(count.arrived for count in ingested))
             set_aside = [ref for count in ingested for ref in count.late_segments]
             self.late(late_rows(self.spark, self.store, self.carried, set_aside), batch)
         phases["join"] = time.monotonic() - started - phases["ingest"]
@@ -292,6 +297,7 @@ class Runtime:
             for ref in count.late_segments:
                 self.store.files.delete(ref.path)
         self.inbox.committed()
+        self.under_way.clear()
         self.manifest = committed
         self._ended = self.clock()
         self._warn_of_late_rows()
@@ -382,7 +388,8 @@ class Runtime:
                 events.append(Event("switch", "as asked for", change))
         return events
 
-    def _describe(self, batch: int, step: str) -> None:
+    def _describe(self, batch: int, step: str, rows: int = 0) -> None:
+        self.under_way.begin(batch, step, self._began, rows)
         names = " ⋈ ".join(stream.name for stream in self.query.streams)
         self.spark.sparkContext.setJobDescription(f"{names}: batch {batch}, {step}")
 

@@ -18,6 +18,7 @@ from anabranch.kernel.parcel import needed, pack, unpack
 from anabranch.kernel.partial import Partial, merged
 from anabranch.kernel.probe import ROWS_AT_ONCE, Join
 from anabranch.kernel.tally import Tally
+from anabranch.kernel.watch import Watch
 from anabranch.model.query import TIME, Query
 from anabranch.routing.base import Box, Plan, Route, Share
 from anabranch.routing.reach import reach_of
@@ -26,6 +27,7 @@ from anabranch.spark.blocks import Opener, rows_within
 from anabranch.spark.worker import settle
 from anabranch.state.segment import SegmentRef, read_segment
 from anabranch.state.store import Store
+from anabranch.state.under_way import UnderWay
 
 UNTIMED = int(np.iinfo(np.int64).min)
 """Stands for a missing time among rows that were set aside."""
@@ -90,6 +92,12 @@ class Account:
         self.merged: list[dict[str, Any]] = []
         self.cpu = 0.0
         self.sending = 0.0
+        self.watch = Watch(self._renew)
+
+    def _renew(self, counted: Mapping[str, Any]) -> None:
+        """Say how far the host has come, while it is at it."""
+        under_way = UnderWay(self.work.store.files)
+        under_way.renew(self.work.batch, self.host, self.hop, {"host": self.host, **counted})
 
     def close(self) -> None:
         report = {
@@ -167,7 +175,7 @@ class ShareTask:
 
     def _serve(self, account: Account, share: Share) -> Iterator[pa.RecordBatch]:
         tally = Tally() if share.counts_only else account.tally
-        join = Join(self.work.query, self.work.orders, tally)
+        join = Join(self.work.query, self.work.orders, tally, account.watch)
         schema = arrow_schema(self.work.schema)
         for at, box in enumerate(share.boxes):
             reach = reach_of(self.work.query, box)
@@ -329,7 +337,7 @@ class HopTask:
                 yield pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
 
     def _join(self, account: Account) -> Join:
-        return Join(self.work.query, self.work.orders, account.tally)
+        return Join(self.work.query, self.work.orders, account.tally, account.watch)
 
     def _note(self, account: Account, start: int, found: Partial) -> None:
         refs = found.refs[start]

@@ -4,7 +4,8 @@ anabranch.json   the format's version, and the query that the state belongs to
 segments/        immutable segments
 manifests/       one a batch; the newest is the truth
 events/          the decisions of each batch, as JSON lines (`eventlog.py`)
-reports/         what the hosts counted in the batch under way
+reports/         what the hosts counted in the batch under way, left when they have finished
+under-way/       how far the batch under way has come, overwritten while it goes on
 spark/           the checkpoint of the Structured Streaming query that drives the batches
 """
 
