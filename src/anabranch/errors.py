@@ -16,4 +16,4 @@ class TermError(AnabranchError):
 
 
 class CheckpointError(AnabranchError):
-    """The checkpoint belongs to something else, or a file in it is damaged."""
+    """The checkpoint, or an output, belongs to something else, or a file in it is damaged."""

@@ -72,6 +72,10 @@ def test_an_address_is_no_relative_path() -> None:
     running = job().running
     assert running is not None
     assert (running.sink, running.checkpoint) == ("/jobs/out", "s3a://bucket/state")
+    assert running.append is False
+    appending = job(GOOD.replace("[run]", "[run]\nappend = true")).running
+    assert appending is not None
+    assert appending.append is True
     assert running.options == {"hosts": 2, "trigger": "available now"}
 
 
@@ -121,7 +125,7 @@ def test_a_job_without_run_can_still_be_explained() -> None:
             "colour = 2",
             (
                 "job.toml: [run]: unknown key colour; "
-                "known: late, trigger, sink, checkpoint, strategy, hosts, late_warning"
+                "known: late, trigger, sink, checkpoint, append, strategy, hosts, late_warning"
             ),
         ),
         (

@@ -65,8 +65,9 @@ def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> i
         query = build_query(job, spark)
         options: dict[str, Any] = dict(running.options)
         if running.late is not None:
-            options["late"] = ab.parquet_sink(running.late)
-        run = query.start(ab.parquet_sink(running.sink), checkpoint=running.checkpoint, **options)
+            options["late"] = ab.parquet_sink(running.late, append=running.append)
+        sink = ab.parquet_sink(running.sink, append=running.append)
+        run = query.start(sink, checkpoint=running.checkpoint, **options)
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
         reached = limit.reached_by(run)
         try:

@@ -23,6 +23,7 @@ file is code: its SQL can call Java methods, so only those who may run programs 
     sink = "out"
     checkpoint = "checkpoint"
     late = "late"                     # optional: where late rows go
+    append = true                     # optional: go on in outputs that other checkpoints made
     late_warning = 0.01               # optional: without `late`, the share of them that is logged
     strategy = "auto"                 # optional, and so are
     hosts = 2                         #   hosts and
@@ -89,6 +90,8 @@ class Running:
     sink: str
     checkpoint: str
     late: str | None
+    append: bool
+    """Whether to go on in outputs that other checkpoints made."""
     options: Mapping[str, Any]
     """What else `start` takes, as far as it is written; the library has the defaults."""
 
@@ -224,6 +227,7 @@ def _running(table: Table, home: Path) -> Running:
         sink=absolute(table.take("sink", str, '"out"'), home),
         checkpoint=absolute(table.take("checkpoint", str, '"checkpoint"'), home),
         late=None if late is None else absolute(late, home),
+        append=table.maybe("append", bool, "true") or False,
         options=_written(
             strategy=table.maybe("strategy", str, '"auto"'),
             hosts=table.maybe("hosts", int, "2"),

@@ -25,8 +25,9 @@ from anabranch.spark.envelope import Envelope, tagged_union
 from anabranch.spark.inputs import Input
 from anabranch.spark.run import Run
 from anabranch.spark.runtime import Runtime
-from anabranch.spark.sinks import Sink
+from anabranch.spark.sinks import Sink, check_places, open_sinks
 from anabranch.state.lock import Lock
+from anabranch.state.place import Place
 from anabranch.state.store import Store
 
 FEWEST, MOST = 2, 9
@@ -137,18 +138,23 @@ class JoinQuery:
             )
         when = _trigger(trigger)
         router = self._router(strategy, hosts)
-        store = Store.at(str(checkpoint))
-        store.claim(self.description())
+        sinks = {"results": sink, "late": late}
+        place = Place.of(str(checkpoint))
+        check_places(sinks, place)
+        store = Store.at(str(place.local or place.spark))
+        checkpoint_id = store.claim(self.description())
         lock = Lock.take(store.files)
         try:
             runtime = self._runtime(store, router, sink, late)
             runtime.late_warning = late_warning
+            sinks = open_sinks(sinks, store, checkpoint_id, runtime.manifest, lock)
+            runtime.sink, runtime.late = sinks["results"] or sink, sinks["late"]
             run = Run(runtime, lock)
             union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
             if union is None:
                 run.drive_bounded()
             else:
-                run.drive(union, f"{str(checkpoint).rstrip('/')}/spark", when)
+                run.drive(union, f"{place.spark}/spark", when)
         except BaseException:
             lock.release()
             raise

@@ -36,7 +36,7 @@ from anabranch.spark.frames import (
     selected,
 )
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
-from anabranch.spark.sinks import Sink
+from anabranch.spark.sinks import Sink, delivered
 from anabranch.spark.tasks import Merge, Work
 from anabranch.state.compaction import Compaction
 from anabranch.state.driver_checkpoint import record_sources
@@ -362,6 +362,7 @@ class Runtime:
             "batches": before.get("batches", 0) + 1,
             "results": tally.results,
             "streams": streams,
+            "delivered": delivered((self.sink, self.late), before.get("delivered", {})),
             "tally": total.to_dict(),
         }
 

@@ -102,6 +102,12 @@ class Files:
         }
         return dict(sorted(found.items()))
 
+    def children(self, directory: str = "") -> list[str]:
+        """Names of the files and folders in a directory itself; empty if there is none."""
+        system, base = self._resolve()
+        selector = fs.FileSelector(f"{base}/{directory}".rstrip("/"), allow_not_found=True)
+        return sorted(info.base_name for info in system.get_file_info(selector))
+
     def delete(self, path: str) -> None:
         """Delete a file; it may be gone already."""
         system, base = self._resolve()

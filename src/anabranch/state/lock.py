@@ -1,4 +1,4 @@
-"""One run at a time on a checkpoint: a second would delete what the first is about to commit.
+"""One run at a time on a checkpoint and on an output: a second would delete what the first needs.
 
 The operating system holds the lock for the process, so that none is left behind by a crash. Remote
 file systems have no such locks; there it is up to the user.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -28,14 +28,15 @@ class Lock:
     in_use: Callable[[], bool] = lambda: True
     """Whether its holder still needs it: a run that came to its end, and that nobody asked about
     since, makes way for the next in the same process."""
+    others: list[Lock] = field(default_factory=list)
 
     @staticmethod
-    def take(files: Files) -> Lock:
-        """Lock the checkpoint, or refuse with the process that has it."""
+    def take(files: Files, what: str = "checkpoint", name: str = NAME) -> Lock:
+        """Lock a checkpoint, or whatever `what` says, or refuse with the process that has it."""
         directory = files.local_root()
         if directory is None:
             return Lock()
-        path = directory / NAME
+        path = directory / name
         before = _taken.get(path)
         if before is not None and not before.in_use():
             before.release()
@@ -47,8 +48,8 @@ class Lock:
             owner = file.read().strip() or "another process"
             file.close()
             raise CheckpointError(
-                f"the checkpoint {files.root} is in use by {owner}. Stop that run first, or "
-                "choose another checkpoint"
+                f"the {what} {files.root} is in use by {owner}. Stop that run first, or "
+                f"choose another {what}"
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()}")
@@ -56,8 +57,19 @@ class Lock:
         lock = _taken[path] = Lock(path, file)
         return lock
 
+    def hold(self, other: Lock) -> None:
+        """Keep another lock for as long as this one."""
+
+        def in_use() -> bool:
+            return self.in_use()  # which may be set later
+
+        other.in_use = in_use
+        self.others.append(other)
+
     def release(self) -> None:
         """Let others have it; may be called again."""
+        for other in self.others:
+            other.release()
         if self.file is not None and self.path is not None:
             self.file.close()
             self.file = None
