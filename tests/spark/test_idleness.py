@@ -96,6 +96,16 @@ def test_a_stream_of_several_sources_is_never_idle(spark: SparkSession, tmp_path
     assert finish(query, tmp_path).progress["streams"]["a"]["live"] == 4
 
 
+def test_the_time_that_a_run_is_down_does_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    query = pair(spark, tmp_path, FLOWING[:3], [one(0)], "1 hour")
+    before = finish(query, tmp_path)._runtime.manifest.seen[1]
+    time.sleep(1)
+    write_file(tmp_path / "a", 3, table(KEYED, one(30)))
+    after = finish(query, tmp_path)._runtime.manifest.seen[1]
+    assert (before.silent, after.silent) == (2, 3)
+    assert 0 < before.waited == after.waited
+
+
 @pytest.mark.parametrize("idle", [None, "2 seconds"])
 def test_a_slow_sink_and_a_long_trigger_lose_no_result(
     spark: SparkSession, tmp_path: Path, idle: Duration | None

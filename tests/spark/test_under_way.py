@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +46,34 @@ def seen(run: Run) -> dict[str, Any]:
                 return progress
         run.await_termination(0.2)
     raise AssertionError(run.progress)
+
+
+@pytest.mark.long
+def test_rows_are_counted_while_a_slow_source_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(1.5)
+            yield batch
+
+    rows = table(KEYED, [(0, row, row) for row in range(400_000)])
+    frame = file_stream(spark, tmp_path / "in", [rows])
+    streams = [
+        ab.stream(name, frame.mapInArrow(slow, frame.schema), time="ts", window="5 seconds")
+        for name in "ab"
+    ]
+    query = ab.join(*streams).on("a.k = b.k").select("a.id AS a")
+    run = query.start(nowhere, checkpoint=str(tmp_path / "checkpoint"))
+    read = set[int]()
+    try:
+        while not run.progress["batches"]:
+            now = run.progress["under_way"]
+            if now is not None and now["phase"] == "ingest":
+                read.add(now["rows"])
+            assert run.await_termination(0.2) is False
+    finally:
+        run.stop()
+    assert 0 in read
+    assert 100_000 <= max(read) < 800_000
 
 
 @pytest.mark.parametrize("strategy", ["hash", "psp"])

@@ -23,7 +23,7 @@ from anabranch.kernel.once import Once
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs, merged
 from anabranch.kernel.tally import Tally
-from anabranch.kernel.watch import Watch
+from anabranch.kernel.watch import Onlooker
 from anabranch.kernel.window import Window
 from anabranch.model.query import Query
 
@@ -45,7 +45,7 @@ class Join:
     orders: Sequence[Sequence[Step]]
     """For each stream, the steps of the probe that starts with its new rows."""
     tally: Tally = field(default_factory=Tally)
-    watch: Watch | None = None
+    onlooker: Onlooker | None = None
 
     def __post_init__(self) -> None:
         self._probing: tuple[int, Block, Ints] | None = None
@@ -114,8 +114,8 @@ class Join:
             self._count_reach(step, len(partial) * len(block))
             for probes, rows in self._candidates(step, block, seeker):
                 found = self._check(step, partial, block, (low, high), probes, rows)
-                if self.watch is not None and self.watch.is_due():
-                    self.watch.look(self.query, self._so_far(), partial, probes)
+                if self.onlooker is not None and self.onlooker.is_due():
+                    self.onlooker.look(self.query, self._so_far(), partial, probes)
                 if found is None:
                     continue
                 pending.append(found)

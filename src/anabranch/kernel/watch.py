@@ -20,9 +20,8 @@ EVERY = 2.0
 
 @dataclass
 class Watch:
-    """Passes on how far a join has come, every two seconds; in between it costs a clock's time."""
+    """Says when two more seconds are over; to ask costs no more than to look at a clock."""
 
-    tell: Callable[[Mapping[str, Any]], None]
     clock: Callable[[], float] = time.monotonic
     _next: float = field(init=False)
 
@@ -35,6 +34,13 @@ class Watch:
             return False
         self._next = now + EVERY
         return True
+
+
+@dataclass
+class Onlooker(Watch):
+    """Passes on how far a join has come."""
+
+    tell: Callable[[Mapping[str, Any]], None] = field(kw_only=True)
 
     def look(self, query: Query, tally: Tally, partial: Partial, probes: Rows) -> None:
         """Tell what is counted so far, and for which row most of these candidates are compared."""

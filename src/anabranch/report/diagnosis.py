@@ -33,6 +33,7 @@ class Diagnosis:
                 f"  {name}: arrived {s['arrived']:,}, late {s['late']:,}, without a time "
                 f"{s['null_time']:,}, filtered {s['filtered']:,}, null keys {s['null_key']:,}, "
                 f"live {s['live']:,}, watermark {s['watermark'] or 'none'}"
+                + (f", nothing in {_last(s['silent'])}" if s["silent"] else "")
                 + (", idle" if s["idle"] else "")
             )
         for text, t in p["terms"].items():
@@ -143,15 +144,15 @@ def _held_by_silence(p: Mapping[str, Any]) -> str | None:
     batches = min(p["streams"][each]["silent"] for each in held["streams"])
     those = "it" if len(held["streams"]) == 1 else "them"
     return (
-        f"Nothing has come from {_listed(held['streams'])} in the last {_batches(batches)}, and "
+        f"Nothing has come from {_listed(held['streams'])} in {_last(batches)}, and "
         f"{held['rows']:,} rows ({held['bytes']:,} bytes) of state would have expired without "
         f"{those}. If such silence is usual, ab.stream({name!r}, ..., idle='10 minutes') lets the "
         "run go on without; what comes after such a pause may then be late."
     )
 
 
-def _batches(count: int) -> str:
-    return "batch" if count == 1 else f"{count:,} batches"
+def _last(batches: int) -> str:
+    return "the last batch" if batches == 1 else f"the last {batches:,} batches"
 
 
 def _listed(names: list[str]) -> str:

@@ -9,16 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from anabranch.kernel.block import Block, build
+from anabranch.kernel.watch import Watch
 from anabranch.model.query import TIME, Query
 from anabranch.spark.envelope import KEEP, STREAM, Envelope
 from anabranch.spark.tasks import UNTIMED
 from anabranch.spark.worker import settle
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
+from anabranch.state.under_way import UnderWay
 
 SEGMENT_ROWS = 1 << 20
 SEGMENT_BYTES = 256 << 20
@@ -77,7 +80,10 @@ class IngestTask:
         settle()
         counts = [Ingested() for _ in self.query.streams]
         waiting: list[list[pa.Table]] = [[] for _ in self.query.streams]
+        watch = Watch()
         for batch in batches:
+            if watch.is_due():
+                self._renew(sum(count.arrived for count in counts))
             for stream, rows in self.envelope.unpack(batch):
                 timely = self._sorted_out(stream, rows, counts[stream])
                 if timely.num_rows:
@@ -88,6 +94,11 @@ class IngestTask:
             self._write(stream, tables, counts[stream])
         described = [count.to_json(stream) for stream, count in enumerate(counts) if count.arrived]
         yield pa.RecordBatch.from_arrays([pa.array(described, pa.string())], ["ingested"])
+
+    def _renew(self, rows: int) -> None:
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        UnderWay(self.store.files).renew_read(self.batch, task, rows)
 
     def _sorted_out(self, stream: int, rows: pa.Table, count: Ingested) -> pa.Table:
         """Set aside rows without a time, rows that are late, and rows that can match nothing."""

@@ -184,6 +184,8 @@ class Run:
         batch = files.batch() if self.is_active else None
         if batch is None or batch["batch"] <= self._runtime.manifest.batch:
             return None
+        if not batch["rows"]:
+            batch["rows"] = files.rows_read(batch["batch"])
         return under_way(batch, files.reports(batch["batch"]), self._runtime.clock())
 
     def diagnose(self) -> Diagnosis:

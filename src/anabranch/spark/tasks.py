@@ -18,7 +18,7 @@ from anabranch.kernel.parcel import needed, pack, unpack
 from anabranch.kernel.partial import Partial, merged
 from anabranch.kernel.probe import ROWS_AT_ONCE, Join
 from anabranch.kernel.tally import Tally
-from anabranch.kernel.watch import Watch
+from anabranch.kernel.watch import Onlooker
 from anabranch.model.query import TIME, Query
 from anabranch.routing.base import Box, Plan, Route, Share
 from anabranch.routing.reach import reach_of
@@ -92,7 +92,7 @@ class Account:
         self.merged: list[dict[str, Any]] = []
         self.cpu = 0.0
         self.sending = 0.0
-        self.watch = Watch(self._renew)
+        self.onlooker = Onlooker(tell=self._renew)
 
     def _renew(self, counted: Mapping[str, Any]) -> None:
         """Say how far the host has come, while it is at it."""
@@ -175,7 +175,7 @@ class ShareTask:
 
     def _serve(self, account: Account, share: Share) -> Iterator[pa.RecordBatch]:
         tally = Tally() if share.counts_only else account.tally
-        join = Join(self.work.query, self.work.orders, tally, account.watch)
+        join = Join(self.work.query, self.work.orders, tally, account.onlooker)
         schema = arrow_schema(self.work.schema)
         for at, box in enumerate(share.boxes):
             reach = reach_of(self.work.query, box)
@@ -337,7 +337,7 @@ class HopTask:
                 yield pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
 
     def _join(self, account: Account) -> Join:
-        return Join(self.work.query, self.work.orders, account.tally, account.watch)
+        return Join(self.work.query, self.work.orders, account.tally, account.onlooker)
 
     def _note(self, account: Account, start: int, found: Partial) -> None:
         refs = found.refs[start]
