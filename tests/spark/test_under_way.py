@@ -99,6 +99,7 @@ def test_diagnose_names_the_key_while_the_batch_runs(
     assert run.progress["under_way"] is None, "nothing is under way in a run that has ended"
 
 
+@pytest.mark.long
 def test_diagnose_names_the_key_that_is_compared_in_vain(
     spark: SparkSession, tmp_path: Path
 ) -> None:
