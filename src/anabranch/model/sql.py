@@ -15,10 +15,11 @@ import sqlglot
 from sqlglot import exp
 
 from anabranch.errors import QueryError
+from anabranch.model.dialect import SparkText
 from anabranch.model.stability import refuse_unstable
 from anabranch.model.terms import Band, Equal, Expression, Interval, Kind, Request
 
-DIALECT = "spark"
+DIALECT = SparkText
 
 
 @dataclass(frozen=True)
@@ -231,10 +232,21 @@ _PORTABLE = (
     | exp.Interval | exp.Var | exp.Sqrt
 )  # fmt: skip
 """What Spark and DuckDB mean the same by, on operands that Spark has computed."""
+_OPERATOR = exp.Binary | exp.Unary | exp.Between | exp.In
 
 
 def to_duckdb(spanning: Spanning) -> Expression | None:
     """The expression in DuckDB's dialect; None where the two might differ, and Spark decides."""
     if not all(isinstance(node, _PORTABLE) for node in spanning.node.walk()):
         return None
-    return Expression(spanning.node.sql(dialect="duckdb"))
+    return Expression(explicit(spanning.node).sql(dialect="duckdb"))
+
+
+def explicit(node: exp.Expr) -> exp.Expr:
+    """A copy with every operand in parentheses: operators of two dialects bind differently."""
+    copied = node.copy()
+    for part in reversed(list(copied.walk())):
+        inner = isinstance(part, _OPERATOR) and isinstance(part.parent, _OPERATOR)
+        if inner and not isinstance(part.parent, exp.Paren):
+            part.replace(exp.Paren(this=part.copy()))
+    return copied
