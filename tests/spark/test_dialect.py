@@ -93,3 +93,32 @@ def test_drawn_expressions_are_parsed_into_sparks_tree(spark: SparkSession) -> N
         ours = explicit(sqlglot.parse_one(text, read=DIALECT))
         assert tree(ours.sql(dialect=DIALECT)) == wanted, f"{text} (seed {seed})"
         parsed += 1
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        "a.x % b.x >= 0",
+        "a.x % (b.n % 3) >= 0",
+        "NOT a.x % b.x < 1",
+        "mod(a.x, b.x) IS NULL AND a.id > 0",
+        "a.n % b.n = 0",
+        "a.x / b.x > 0",
+        "NOT a.n / b.n < 1",
+    ],
+)
+def test_a_remainder_of_a_division_by_zero_is_null_where_spark_raises_no_error(
+    spark: SparkSession, term: str
+) -> None:
+    rows = (
+        "SELECT id, x, CAST(n AS BIGINT) n FROM VALUES "
+        "(0, 5.5D, 3), (1, 0.0D, 0), (2, -0.0D, -2), (3, -2.5D, NULL), (4, NULL, 7), "
+        "(5, double('NaN'), 1), (6, double('Infinity'), 5) t(id, x, n)"
+    )
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        ours, sparks = ours_and_sparks(spark, rows, rows, term)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert ours == sparks
+    assert sparks

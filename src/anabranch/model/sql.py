@@ -239,7 +239,12 @@ def to_duckdb(spanning: Spanning) -> Expression | None:
     """The expression in DuckDB's dialect; None where the two might differ, and Spark decides."""
     if not all(isinstance(node, _PORTABLE) for node in spanning.node.walk()):
         return None
-    return Expression(explicit(spanning.node).sql(dialect="duckdb"))
+    node = explicit(spanning.node)
+    for remainder in reversed(list(node.find_all(exp.Mod))):
+        # As sqlglot does with divisions: null is what Spark gives, unless it raises an error.
+        divisor = exp.Nullif(this=remainder.expression.copy(), expression=exp.Literal.number(0))
+        remainder.set("expression", divisor)
+    return Expression(node.sql(dialect="duckdb"))
 
 
 def explicit(node: exp.Expr) -> exp.Expr:
