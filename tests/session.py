@@ -29,6 +29,7 @@ SPARK = {
     "spark.app.name": "anabranch tests",
     # Nobody looks at it, and it takes a port and a second.
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     # The default of 200 would run 198 empty tasks after every shuffle of a tiny test.
     "spark.sql.shuffle.partitions": "2",
     # See SPARK_LOCAL_IP.

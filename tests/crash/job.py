@@ -30,16 +30,18 @@ from anabranch.spark import runtime
 from anabranch.spark.builder import JoinQuery
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.run import Run
+from anabranch.spark.sinks import OwnedSink
 from anabranch.state.compaction import Compaction
 from anabranch.state.files import Files
 from anabranch.state.manifest import Manifest
+from anabranch.state.output import Output
 from anabranch.state.store import Store
 
 QUERIES = ("equality", "theta")
-MOMENTS = ("ingest", "join", "delivered", "manifest", "cleanup", "committed")
-"""In the pass over the input; in a join task, while the sink writes; when the sink has written;
-when the manifest is written but not yet in place; when it is in place and nothing else is done;
-and when all is done but Spark does not know it."""
+MOMENTS = ("ingest", "join", "written", "delivered", "manifest", "cleanup", "committed")
+"""In the pass over the input; in a join task, while the sink writes; when the sink has written the
+batch beside its place; when it is in its place; when the manifest is written but not yet in place;
+when it is in place and nothing else is done; and when all is done but Spark does not know it."""
 
 MARKS = ("session", "started", "stopping")
 """Files that tell how far the job is: Spark runs; both queries do; it begins to stop them."""
@@ -152,68 +154,66 @@ def streaming(spark: SparkSession, name: str, data: Path, halt: Halt | None) -> 
     return query(name, frame, Near(halt if halt is not None and halt.moment == "join" else None))
 
 
-def sink(out: Path, halt: Halt | None) -> Callable[[DataFrame, int], None]:
-    """Parquet; a join runs while its sink writes."""
-    inner = ab.parquet_sink(str(out))
-
-    def deliver(frame: DataFrame, batch: int) -> None:
-        now = halt is not None and halt.batch == batch
-        if halt is not None and now and halt.moment in ("join", "delivered"):
-            halt.arm()
-        inner(frame, batch)
-        if halt is not None and now and halt.moment == "delivered":
-            halt.here()
-
-    return deliver
+def halt_of(halts: dict[str, Halt], root: str, moment: str, batch: int) -> Halt | None:
+    """The halt that a step comes to; which query it is of, its directory tells."""
+    halt = halts.get(Path(root).name)
+    wanted = halt is not None and (halt.moment, halt.batch) == (moment, batch)
+    if wanted and halt is not None:
+        halt.arm()
+        return halt
+    return None
 
 
 def watch(halts: dict[str, Halt]) -> None:
-    """Halt in the driver's own steps, by wrapping them; which query it is, its files tell."""
-
-    def halt_of(root: str, moment: str, batch: int) -> Halt | None:
-        halt = halts.get(Path(root).name)
-        wanted = halt is not None and (halt.moment, halt.batch) == (moment, batch)
-        return halt if wanted else None
-
+    """Halt in the driver's own steps, by wrapping them until the process is killed, or ends."""
     commit, delete, replace = Store.commit, Files.delete, os.replace
     committing = threading.local()
 
     def watched_ingest(frame: DataFrame, task: IngestTask, tasks: int) -> list[Ingested]:
-        halt = halt_of(task.store.files.root, "ingest", task.batch)
-        if halt is not None:
-            halt.arm()
+        halt_of(halts, task.store.files.root, "ingest", task.batch)
         return ingest(frame, task, tasks)
 
     def watched_commit(store: Store, manifest: Manifest, previous: Manifest) -> None:
         root = store.files.root
         for moment in ("manifest", "cleanup"):
-            halt = halt_of(root, moment, manifest.batch)
-            if halt is not None:
-                halt.arm()
-            setattr(committing, moment, halt)
+            setattr(committing, moment, halt_of(halts, root, moment, manifest.batch))
         commit(store, manifest, previous)
-        halt = halt_of(root, "committed", manifest.batch)
-        if halt is not None:
-            halt.arm()
-            halt.here()
+        wait_at(halt_of(halts, root, "committed", manifest.batch))
 
     def watched_replace(source: str, target: str) -> None:
-        halt = getattr(committing, "manifest", None)
-        if halt is not None:
-            halt.here()
+        wait_at(getattr(committing, "manifest", None))
         replace(source, target)
 
     def watched_delete(files: Files, path: str) -> None:
-        halt = getattr(committing, "cleanup", None)
-        if halt is not None:
-            halt.here()
+        wait_at(getattr(committing, "cleanup", None))
         delete(files, path)
 
-    # Until the process is killed, or ends.
     patch.object(runtime, "ingest", watched_ingest).start()
     patch.object(Store, "commit", watched_commit).start()
     patch.object(Files, "delete", watched_delete).start()
     patch.object(os, "replace", watched_replace).start()
+
+
+def watch_sinks(halts: dict[str, Halt]) -> None:
+    """The same in the steps of a sink."""
+    deliver, publish = OwnedSink.__call__, Output.publish
+
+    def watched_sink(sink: OwnedSink, frame: DataFrame, batch: int) -> None:
+        halt_of(halts, str(sink.output.place.local), "join", batch)
+        deliver(sink, frame, batch)
+        wait_at(halt_of(halts, str(sink.output.place.local), "delivered", batch))
+
+    def watched_publish(output: Output, written: Path, batch: int, digest: str) -> None:
+        wait_at(halt_of(halts, str(output.place.local), "written", batch))
+        publish(output, written, batch, digest)
+
+    patch.object(OwnedSink, "__call__", watched_sink).start()
+    patch.object(Output, "publish", watched_publish).start()
+
+
+def wait_at(halt: Halt | None) -> None:
+    if halt is not None:
+        halt.here()
 
 
 def session(master: str, home: Path) -> SparkSession:
@@ -246,13 +246,14 @@ def main(
 ) -> None:
     """Run both queries to their ends, or stop them after some seconds."""
     watch(halts)
+    watch_sinks(halts)
     spark = session(master, home)
     (home / "session").touch()
     runs: list[Run] = []
     for name in QUERIES:
         halt = halts.get(name)
         run = streaming(spark, name, data, halt).start(
-            sink(home / "out" / name, halt),
+            ab.parquet_sink(str(home / "out" / name)),
             checkpoint=str(home / "checkpoint" / name),
             strategy=HOP_BY_HOP.get(strategies[name], strategies[name]),
             trigger="available now",

@@ -56,7 +56,7 @@ class Kill:
         running = Job(source, home, MASTER, halts, self.strategy, runs_for=self.runs_for)
         try:
             if self.when == MOMENT:
-                running.until_all_halted()
+                running.until_halted_or_over()
             else:
                 running.until((home / MARKS[self.when]).exists, MARKS[self.when])
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -21,6 +21,10 @@ PATIENCE = 300
 """Seconds until a wait counts as failed; a busy machine takes its time."""
 
 
+AND_THE_OTHERS = 15
+"""Seconds from one halt to the next of the same job."""
+
+
 class Job:
     """A running job: the Python driver, its JVM, and Python workers, all in one session."""
 
@@ -72,6 +76,19 @@ class Job:
     def until_all_halted(self) -> None:
         for halt in self.halts:
             self.until(halt.reached.exists, str(halt))
+
+    def until_halted_or_over(self) -> None:
+        """Wait for a halt, and a while for the others: a batch that comes again lacks some."""
+        waits = [halt.reached for halt in self.halts]
+        deadline = time.monotonic() + PATIENCE
+        while not any(mark.exists() for mark in waits) and self.process.poll() is None:
+            assert time.monotonic() < deadline, f"no halt was reached: {self.log()}"
+            time.sleep(0.02)
+        deadline = time.monotonic() + AND_THE_OTHERS
+        while not all(mark.exists() for mark in waits) and time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                return
+            time.sleep(0.02)
 
     def finish(self) -> None:
         """Let it run to its end, which must be a good one."""

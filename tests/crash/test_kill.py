@@ -24,6 +24,7 @@ KILLS = (
     ("ctr", {"equality": ("ingest", 0), "theta": ("join", 0)}),
     ("psp", {"equality": ("manifest", 1), "theta": ("delivered", 1)}),
     ("atr", {"equality": ("cleanup", 2), "theta": ("committed", 2)}),
+    ("central", {"equality": ("written", 3), "theta": ("written", 3)}),
 )
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(10**6)))
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import random
-import tempfile
-from functools import cache
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 import anabranch as ab
 from tests.crash import job
 from tests.crash.delivery import delivered, rows
 from tests.crash.kills import MASTER, Kill, Supply
 from tests.crash.processes import Job
-from tests.session import session
+from tests.soak.session import spark
 from tests.soak.soak import Facts
 
 KILLS = 10
 FILES_PER_START = 2
-
-
-@cache
-def spark() -> SparkSession:
-    """For the reference only; the job has a session of its own."""
-    return session(Path(tempfile.mkdtemp(prefix="anabranch-warehouse-")))
 
 
 def run(seed: int, directory: Path) -> Facts:

@@ -7,6 +7,8 @@ numbers belong to the file that they are in. To begin anew, delete the file.
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-GOOD = ("exact", "refused")
+GOOD = ("exact", "refused", "level")
 """Outcomes that are promised. Anything else is a violation."""
 
 Facts = dict[str, Any]
@@ -40,11 +42,21 @@ class Soak:
             except Exception as error:  # noqa: BLE001 - whatever it is, this case has failed
                 facts = {"outcome": "failed", "detail": f"{type(error).__name__}: {error}"[:4000]}
         seconds = round(time.monotonic() - began, 1)
-        return {"what": self.what, "seed": seed, "seconds": seconds, **facts}
+        return {"what": self.what, "seed": seed, "commit": commit(), "seconds": seconds, **facts}
 
     def repeat(self, seed: int) -> str:
         """The command that runs one case again."""
         return f'make soak WHAT={self.what} SOAK_ARGS="--seed {seed}"'
+
+
+def commit() -> str:
+    """The version that a case was run on; unknown outside of a checkout."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    command = [git, "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    return told.stdout.strip() or "unknown"
 
 
 def done(path: Path) -> dict[int, Facts]:
