@@ -73,6 +73,9 @@ def test_an_address_is_no_relative_path() -> None:
     assert running is not None
     assert (running.sink, running.checkpoint) == ("/jobs/out", "s3a://bucket/state")
     assert running.append is False
+    other = job(GOOD.replace("hosts = 2", 'hosts = 2\nlate = "late"\ndead = "dead"', 1)).running
+    assert other is not None
+    assert (other.late, other.dead) == ("/jobs/late", "/jobs/dead")
     appending = job(GOOD.replace("[run]", "[run]\nappend = true")).running
     assert appending is not None
     assert appending.append is True
@@ -125,7 +128,8 @@ def test_a_job_without_run_can_still_be_explained() -> None:
             "colour = 2",
             (
                 "job.toml: [run]: unknown key colour; "
-                "known: late, trigger, sink, checkpoint, append, strategy, hosts, late_warning"
+                "known: late, dead, trigger, sink, checkpoint, append, strategy, hosts, "
+                "late_warning"
             ),
         ),
         (

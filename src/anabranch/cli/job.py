@@ -64,8 +64,9 @@ def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> i
     with spark_session(job.name, master or job.master, job.config, ui=True) as spark:
         query = build_query(job, spark)
         options: dict[str, Any] = dict(running.options)
-        if running.late is not None:
-            options["late"] = ab.parquet_sink(running.late, append=running.append)
+        for role, place in (("late", running.late), ("dead", running.dead)):
+            if place is not None:
+                options[role] = ab.parquet_sink(place, append=running.append)
         sink = ab.parquet_sink(running.sink, append=running.append)
         run = query.start(sink, checkpoint=running.checkpoint, **options)
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)

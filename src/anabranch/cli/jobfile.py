@@ -23,6 +23,7 @@ file is code: its SQL can call Java methods, so only those who may run programs 
     sink = "out"
     checkpoint = "checkpoint"
     late = "late"                     # optional: where late rows go
+    dead = "dead"                     # optional: where rows go that a term cannot handle
     append = true                     # optional: go on in outputs that other checkpoints made
     late_warning = 0.01               # optional: without `late`, the share of them that is logged
     strategy = "auto"                 # optional, and so are
@@ -90,6 +91,7 @@ class Running:
     sink: str
     checkpoint: str
     late: str | None
+    dead: str | None
     append: bool
     """Whether to go on in outputs that other checkpoints made."""
     options: Mapping[str, Any]
@@ -220,6 +222,7 @@ def _term(values: object, place: str) -> terms.Request:
 
 def _running(table: Table, home: Path) -> Running:
     late = table.maybe("late", str, '"late"')
+    dead = table.maybe("dead", str, '"dead"')
     trigger = table.maybe("trigger", str, '"1 second"')
     if trigger is not None and trigger != AVAILABLE_NOW:
         _check_duration(table, "trigger", trigger)
@@ -227,6 +230,7 @@ def _running(table: Table, home: Path) -> Running:
         sink=absolute(table.take("sink", str, '"out"'), home),
         checkpoint=absolute(table.take("checkpoint", str, '"checkpoint"'), home),
         late=None if late is None else absolute(late, home),
+        dead=None if dead is None else absolute(dead, home),
         append=table.maybe("append", bool, "true") or False,
         options=_written(
             strategy=table.maybe("strategy", str, '"auto"'),

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from anabranch.errors import TermError
+
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger[Any]]
@@ -24,6 +26,18 @@ Pairs = tuple[Rows, Rows]
 
 PAIRS_AT_ONCE = 1 << 18
 """How many candidate pairs a kernel hands out at a time: enough to amortise, little memory."""
+
+
+class UnfitError(TermError):
+    """A term cannot be evaluated because of the values in some of the rows that it was given.
+
+    `reason` says why, in words without the rows; `pair` are the positions, in the probe and in the
+    target, of two rows that candidates were sought for in vain.
+    """
+
+    def __init__(self, text: str, reason: str, pair: tuple[int, int] | None = None) -> None:
+        super().__init__(text)
+        self.reason, self.pair = reason, pair
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,10 @@ class Kernel(Protocol):
     """Whether a comparison costs so much that no row should be compared twice with another."""
 
     def holds(self, columns: Sequence[pa.Array]) -> Bools:
-        """The definition. One aligned column per operand; a null makes it false."""
+        """The definition. One aligned column per operand; a null makes it false.
+
+        Raises UnfitError where the values of some rows cannot be handled.
+        """
 
     def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index | None:
         """The index arrays to store with a segment of `stream`; None where there is no index.
@@ -68,4 +85,5 @@ class Kernel(Protocol):
 
         May yield pairs outside of the times the probe allows; must not miss one inside them.
         At most about PAIRS_AT_ONCE pairs at a time. `probe.columns` are the remaining operands.
+        Raises UnfitError, with a pair, before it yields any.
         """

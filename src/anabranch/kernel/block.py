@@ -17,6 +17,9 @@ from anabranch.kernel.equality import code_index, group_bounds
 from anabranch.kernel.kernels import kernels_of
 from anabranch.model.query import TIME, Query, Term
 
+SEGMENT, ROW = "#segment", "#row"
+"""Columns of rows that came from another host: what they are known by."""
+
 KEY = "key"
 """The name of the index on the key that spans all streams. Others are named by their term."""
 
@@ -36,7 +39,9 @@ class Block:
     span: tuple[int, int] | None = None
     """The first and last time of the rows, or of more than these; found out if not given."""
     name: str = ""
-    """What tells its rows from those of other blocks, where they are sent: its segment."""
+    """What tells its rows from those of other blocks: its segment."""
+    offset: int = 0
+    """The number that its first row has in its segment."""
 
     def __post_init__(self) -> None:
         if self.span is None:
@@ -64,6 +69,8 @@ class Block:
             self.times[start:stop],
             {KEY: {"codes": key["codes"][start:stop], "scale": key["scale"]}},
             self.span,
+            self.name,
+            self.offset + start,
         )
 
     def target(self, position: int, term: Term, stream: int) -> Target:

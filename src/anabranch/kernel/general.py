@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.errors import TermError
-from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target
+from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target, UnfitError
 from anabranch.kernel.columns import numbers
 from anabranch.kernel.pairs import everything, ranges
 from anabranch.model.query import Term
@@ -69,7 +69,7 @@ class ExpressionKernel(_Unindexed):
             connection.register("block", block)
             answer = connection.execute(self._sql).fetchnumpy()["holds"]
         except duckdb.Error as error:
-            raise _failed(self._term, columns, str(error)) from error
+            raise _unfit(self._term, columns, str(error)) from error
         finally:
             connection.unregister("block")
         return np.ma.filled(answer, False).astype(np.bool_)
@@ -97,7 +97,7 @@ class MatchKernel(_Unindexed):
             returned = self._function(*(_as_block(column) for column in columns))
         except Exception as error:
             reason = f"it raised {type(error).__name__}: {error}"
-            raise _failed(self._term, columns, reason) from error
+            raise _unfit(self._term, columns, reason) from error
         return self._checked(returned, size, columns)
 
     def _checked(self, returned: Any, size: int, columns: Sequence[pa.Array]) -> Bools:
@@ -109,7 +109,7 @@ class MatchKernel(_Unindexed):
                 f"it returned {answer.dtype} values of shape {answer.shape}; "
                 f"it must return Booleans of shape ({size},), one for each row of its arguments"
             )
-            raise _failed(self._term, columns, reason)
+            raise TermError(_text(self._term, columns, reason))
         return answer
 
 
@@ -134,7 +134,11 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _failed(term: Term, columns: Sequence[pa.Array], reason: str) -> TermError:
+def _unfit(term: Term, columns: Sequence[pa.Array], reason: str) -> UnfitError:
+    return UnfitError(_text(term, columns, reason), reason)
+
+
+def _text(term: Term, columns: Sequence[pa.Array], reason: str) -> str:
     sample = [
         {
             operand.column: column[row].as_py()
@@ -142,4 +146,4 @@ def _failed(term: Term, columns: Sequence[pa.Array], reason: str) -> TermError:
         }
         for row in range(min(_SAMPLE_ROWS, len(columns[0])))
     ]
-    return TermError(f"term {term.text}: {reason}. First rows it was given: {sample}")
+    return f"term {term.text}: {reason}. First rows it was given: {sample}"

@@ -13,13 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.kernel.base import Ints, Rows
-from anabranch.kernel.block import Block
+from anabranch.kernel.block import ROW, SEGMENT, Block
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs
 from anabranch.model.query import TIME, Query
-
-SEGMENT, ROW = "#segment", "#row"
-"""Columns of a parcel's rows: what they are known by."""
 
 PARCEL_BYTES = 32 << 20
 """Larger ones are split: a parcel is held in memory whole, by Spark and by its receiver."""

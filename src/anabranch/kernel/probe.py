@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from anabranch.kernel.base import Ints, Pairs, Probe, Rows
+from anabranch.kernel.base import Ints, Pairs, Probe, Rows, UnfitError
 from anabranch.kernel.block import KEY, Block
 from anabranch.kernel.columns import numbers
 from anabranch.kernel.equality import find
@@ -22,6 +22,7 @@ from anabranch.kernel.kernels import kernels_of
 from anabranch.kernel.once import Once
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Partial, Refs, merged
+from anabranch.kernel.poison import Poison
 from anabranch.kernel.tally import Tally
 from anabranch.kernel.watch import Onlooker
 from anabranch.kernel.window import Window
@@ -46,9 +47,12 @@ class Join:
     """For each stream, the steps of the probe that starts with its new rows."""
     tally: Tally = field(default_factory=Tally)
     onlooker: Onlooker | None = None
+    poison: Poison | None = None
+    """What is done about rows that a term cannot handle; by default the run fails and names one."""
 
     def __post_init__(self) -> None:
         self._probing: tuple[int, Block, Ints] | None = None
+        self._poison = self.poison or Poison(self.query)
         self._kernels = kernels_of(self.query)
         self._windows = [Window(stream) for stream in self.query.streams]
 
@@ -112,7 +116,7 @@ class Join:
             if block.last < reach[0] or block.first > reach[1] or not len(block):
                 continue
             self._count_reach(step, len(partial) * len(block))
-            for probes, rows in self._candidates(step, block, seeker):
+            for probes, rows in self._candidates(step, partial, block, seeker):
                 found = self._check(step, partial, block, (low, high), probes, rows)
                 if self.onlooker is not None and self.onlooker.is_due():
                     self.onlooker.look(self.query, self._so_far(), partial, probes)
@@ -156,13 +160,15 @@ class Join:
         }
         return Probe(columns, low, high)
 
-    def _candidates(self, step: Step, block: Block, seeker: Once | Probe) -> Iterator[Pairs]:
+    def _candidates(
+        self, step: Step, partial: Partial, block: Block, seeker: Once | Probe
+    ) -> Iterator[Pairs]:
         if step.index is not None:
             kernel = self._kernels[step.index]
             target = block.target(step.index, self.query.terms[step.index], step.stream)
             if isinstance(seeker, Once):
                 return seeker.spread(kernel.candidates(step.stream, target, seeker.probe))
-            return kernel.candidates(step.stream, target, seeker)
+            return self._poison.propose(step, block, target, seeker, partial.refs)
         assert isinstance(seeker, Probe)
         if self.query.key is not None:
             return find(block.indexes[KEY], numbers(seeker.columns[0]), seeker.low, seeker.high)
@@ -199,7 +205,16 @@ class Join:
                 else partial.column(operand.stream, operand.column).take(pa.array(probes))
                 for operand in self.query.terms[position].operands
             ]
-            holds = self._kernels[position].holds(columns)
+            try:
+                holds = self._kernels[position].holds(columns)
+            except UnfitError:
+                members = {
+                    stream: Refs((block,), rows)
+                    if stream == step.stream
+                    else partial.refs[stream].take(probes)
+                    for stream in self.query.terms[position].streams
+                }
+                holds = self._poison.decide(position, members)
             compared = len(probes)
             probes, rows, times = _kept(holds, probes, rows, times)
             self.tally.decided(position, compared, len(probes))

@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.errors import TermError
-from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target
+from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target, UnfitError
 from anabranch.kernel.columns import Reach, Vectors, reach, vectors
 from anabranch.model.query import Term
 from anabranch.model.terms import Cosine, InnerProduct, Within
@@ -268,15 +267,14 @@ class _VectorKernel(ABC):
             row = first + int(np.flatnonzero(other[first : near.stop[clash[0]]])[0])
             raise self._unequal(ours, theirs, int(near.probes[clash[0]]), int(row))
 
-    def _unequal(self, left: Vectors, right: Vectors, i: int, j: int) -> TermError:
+    def _unequal(self, left: Vectors, right: Vectors, i: int, j: int) -> UnfitError:
         a, b = (
             side.values[side.starts[row] :][: side.lengths[row]]
             for side, row in ((left, i), (right, j))
         )
-        return TermError(
-            f"{self._text}: vectors of {len(a)} and {len(b)} elements cannot be compared, "
-            f"such as {_sample(a)} and {_sample(b)}"
-        )
+        reason = f"vectors of {len(a)} and {len(b)} elements cannot be compared"
+        shown = f"{self._text}: {reason}, such as {_sample(a)} and {_sample(b)}"
+        return UnfitError(shown, reason, (i, j))
 
 
 class WithinKernel(_VectorKernel):

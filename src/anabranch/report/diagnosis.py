@@ -32,7 +32,7 @@ class Diagnosis:
             lines.append(
                 f"  {name}: arrived {s['arrived']:,}, late {s['late']:,}, without a time "
                 f"{s['null_time']:,}, filtered {s['filtered']:,}, null keys {s['null_key']:,}, "
-                f"live {s['live']:,}, watermark {s['watermark'] or 'none'}"
+                f"set aside {s['dead']:,}, live {s['live']:,}, watermark {s['watermark'] or 'none'}"
                 + (f", nothing in {_last(s['silent'])}" if s["silent"] else "")
                 + (", idle" if s["idle"] else "")
             )
@@ -105,6 +105,7 @@ def _stream_lost(p: Mapping[str, Any]) -> str | None:
         "filtered": "are filtered on arrival by conditions on that stream alone",
         "null_key": "have a null in a column that the terms compare, and null matches nothing",
         "null_time": "have no event time",
+        "dead": "cannot be handled by a term or an expression, and are set aside",
         "late": "are late: behind the watermark when they arrive",
     }
     for name, s in p["streams"].items():

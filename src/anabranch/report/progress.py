@@ -13,7 +13,7 @@ from anabranch.model.watermark import advance, expired_before, held_by_silence, 
 from anabranch.report.lateness import late_rows_of
 from anabranch.state.manifest import Manifest, without_expired
 
-COUNTED = ("arrived", "filtered", "null_time", "null_key", "late")
+COUNTED = ("arrived", "filtered", "null_time", "null_key", "late", "dead")
 """What is counted of the rows of each stream."""
 
 

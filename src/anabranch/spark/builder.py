@@ -108,9 +108,9 @@ class JoinQuery:
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         router, store = self._router(strategy, hosts), Store.at(directory)
         store.claim(self.description())
-        return self._runtime(store, router, _no_sink, None).bounded_answer()
+        return self._runtime(store, router, _no_sink).bounded_answer()
 
-    def start(
+    def start(  # noqa: PLR0913 - each is an option that a user sets by name
         self,
         sink: Sink,
         *,
@@ -119,6 +119,7 @@ class JoinQuery:
         hosts: int | None = None,
         trigger: str = "1 second",
         late: Sink | None = None,
+        dead: Sink | None = None,
         late_warning: float | None = 0.01,
     ) -> Run:
         """Run in the background, delivering each result once, and surviving failures.
@@ -127,9 +128,10 @@ class JoinQuery:
         is the interval between batches, or "available now": take all there is, then end. `late`
         is a sink for rows that came too late or without a time. Without one, a warning is logged
         (by the logger "anabranch", once) when more than this share of a stream's rows was late;
-        with `late_warning=None` never.
+        with `late_warning=None` never. `dead` is a sink for rows that a term or an expression
+        cannot handle; without it, such a row ends the run.
         """
-        if not callable(sink) or not (late is None or callable(late)):
+        if not callable(sink) or not all(s is None or callable(s) for s in (late, dead)):
             raise QueryError("a sink is ab.parquet_sink(path), or a function (DataFrame, batch id)")
         if late_warning is not None and not 0 <= late_warning <= 1:
             raise QueryError(
@@ -138,17 +140,18 @@ class JoinQuery:
             )
         when = _trigger(trigger)
         router = self._router(strategy, hosts)
-        sinks = {"results": sink, "late": late}
+        sinks = {"results": sink, "late": late, "dead": dead}
         place = Place.of(str(checkpoint))
         check_places(sinks, place)
         store = Store.at(str(place.local or place.spark))
         checkpoint_id = store.claim(self.description())
         lock = Lock.take(store.files)
         try:
-            runtime = self._runtime(store, router, sink, late)
+            runtime = self._runtime(store, router, sink, late, dead)
             runtime.late_warning = late_warning
             sinks = open_sinks(sinks, store, checkpoint_id, runtime.manifest, lock)
-            runtime.sink, runtime.late = sinks["results"] or sink, sinks["late"]
+            runtime.sink = sinks["results"] or sink
+            runtime.late, runtime.dead = sinks["late"], sinks["dead"]
             run = Run(runtime, lock)
             union = tagged_union(runtime.carried, runtime.envelope, self.inputs, streaming=True)
             if union is None:
@@ -169,9 +172,17 @@ class JoinQuery:
         wanted = hosts if hosts is not None else min(self._slots(), GROUPS)
         return router_for(self.compiled.query, strategy, wanted)
 
-    def _runtime(self, store: Store, router: Router, sink: Sink, late: Sink | None) -> Runtime:
-        query = self.compiled.query
-        carried = self._with_every_column() if late is not None else query
+    def _runtime(
+        self,
+        store: Store,
+        router: Router,
+        sink: Sink,
+        late: Sink | None = None,
+        dead: Sink | None = None,
+    ) -> Runtime:
+        carried = self.compiled.query
+        if late is not None or dead is not None:
+            carried = self._with_every_column()
         static = tagged_union(carried, Envelope.of(carried), self.inputs, streaming=False)
         return Runtime(
             self.inputs[0].frame.sparkSession,
@@ -181,13 +192,14 @@ class JoinQuery:
             router,
             sink,
             late,
+            dead,
             static,
             tuple(i for i, source in enumerate(self.inputs) if not source.frame.isStreaming),
             self._slots(),
         )
 
     def _with_every_column(self) -> Query:
-        """The query with all columns of every stream stored: what a late sink is shown."""
+        """The query with all columns of every stream stored: what other sinks are shown."""
         query = self.compiled.query
         stored = []
         for source, columns in zip(self.inputs, query.stored, strict=True):

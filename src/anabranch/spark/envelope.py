@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from anabranch.model.query import TIME, Query
+from anabranch.spark.guard import FAULT, Guard
 from anabranch.spark.inputs import Input
 
 STREAM = "stream"
@@ -57,19 +58,28 @@ class Envelope:
         names = tuple(tuple(column.name for column in stored) for stored in query.stored)
         return Envelope(tuple(types), tuple(slots), names)
 
-    def pack(self, query: Query, stream: int, source: Input) -> DataFrame:
-        """The rows of one stream in the common schema, with its filters' verdict beside them."""
+    def pack(self, query: Query, stream: int, source: Input, *, guarded: bool = False) -> DataFrame:
+        """The rows of one stream in the common schema, with its filters' verdict beside them.
+
+        If guarded, a row on which an expression fails says so, and evaluating it does not fail.
+        """
+        guard = Guard.of(query.stored[stream], query.filters[stream], source.frame.schema)
         spec = query.streams[stream]
         row = source.frame.select(F.struct(F.col("*")).alias(spec.name))
         time = F.unix_micros(F.col(spec.name).getField(spec.time).cast("timestamp"))
         columns: list[Column] = [F.lit(stream).cast("tinyint").alias(STREAM), time.alias(TIME)]
+        if guarded:
+            row = row.select("*", F.expr(guard.fault).alias(FAULT))
+            columns.append(F.col(f"`{FAULT}`"))
         if any(query.filters):
-            condition = " AND ".join(f"({sql})" for sql in query.filters[stream]) or "true"
-            columns.append(F.expr(f"coalesce({condition}, false)").alias(KEEP))
+            verdict = guard.verdict if guarded else guard.keep.sql
+            columns.append(F.expr(verdict).alias(KEEP))
         by_slot = dict(zip(self.slots[stream], query.stored[stream], strict=True))
         for slot, kind in enumerate(self.types):
             stored = by_slot.get(slot)
-            value = F.expr(stored.sql) if stored else F.lit(None).cast(spark_type(kind))
+            value = F.lit(None).cast(spark_type(kind))
+            if stored is not None:
+                value = F.expr(guard.value(stored) if guarded else stored.sql)
             columns.append(value.alias(f"s{slot}"))
         return row.select(*columns)
 
@@ -81,15 +91,23 @@ class Envelope:
             if streams[0] != stream or not (streams == stream).all():
                 part = batch.filter(pa.array(streams == stream))
             arrays = [part.column(TIME), *(part.column(f"s{s}") for s in self.slots[stream])]
-            yield int(stream), pa.Table.from_arrays(arrays, [TIME, *self.names[stream]])
+            names = [TIME, *self.names[stream]]
+            if FAULT in part.schema.names:
+                arrays.append(part.column(FAULT))
+                names.append(FAULT)
+            yield int(stream), pa.Table.from_arrays(arrays, names)
 
 
 def tagged_union(
     query: Query, envelope: Envelope, inputs: Sequence[Input], *, streaming: bool
 ) -> DataFrame | None:
     """All inputs of one kind (streaming or static) as one DataFrame; None if there are none."""
+    guarded = any(
+        Guard.of(query.stored[position], query.filters[position], source.frame.schema).needed
+        for position, source in enumerate(inputs)
+    )
     packed = [
-        envelope.pack(query, position, source)
+        envelope.pack(query, position, source, guarded=guarded)
         for position, source in enumerate(inputs)
         if source.frame.isStreaming == streaming
     ]

@@ -7,12 +7,21 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from anabranch.model.query import Query, StoredColumn
 from anabranch.spark.analysis import Finish
+from anabranch.spark.aside import AsideTask, DeadTask
 from anabranch.spark.envelope import spark_type
-from anabranch.spark.tasks import PARCEL, HopTask, LateTask, ShareTask, Work
+from anabranch.spark.tasks import PARCEL, HopTask, ShareTask, Work
+from anabranch.state.manifest import Manifest
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 
@@ -35,21 +44,11 @@ def selected(finish: Finish) -> list[Column]:
     return [F.expr(sql).alias(name) for sql, name in finish.columns]
 
 
-def joined(
-    hosts: DataFrame,
-    work: Work,
-    schema: StructType,
-    filters: Sequence[str],
-    columns: Sequence[Column],
-) -> DataFrame:
-    """The results of a batch, as the user selected them."""
+def joined(hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:
+    """The combinations that a batch adds, before the user's expressions are evaluated on them."""
     if work.plan.routes:
-        frame = _hop_by_hop(hosts, work, schema)
-    else:
-        frame = hosts.mapInArrow(ShareTask(work), schema)
-    for condition in filters:
-        frame = frame.filter(condition)
-    return frame.select(*columns)
+        return _hop_by_hop(hosts, work, schema)
+    return hosts.mapInArrow(ShareTask(work), schema)
 
 
 def _hop_by_hop(hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:
@@ -77,16 +76,38 @@ def result_schema(query: Query) -> StructType:
 def late_rows(
     spark: SparkSession, store: Store, carried: Query, refs: Sequence[SegmentRef]
 ) -> DataFrame:
-    """The rows that were set aside, each in the struct column of its stream."""
+    """The rows that came too late, each in the struct column of its stream."""
+    schema = _aside_schema(carried, stream=StringType(), reason=StringType(), time=TimestampType())
+    names = tuple(stream.name for stream in carried.streams)
+    return _rows_of(spark, AsideTask(store, names, tuple(refs), arrow_bytes(spark, schema)), schema)
+
+
+def dead_rows(spark: SparkSession, store: Store, carried: Query, manifest: Manifest) -> DataFrame:
+    """The rows that a batch set aside, each in the struct column of its stream."""
+    schema = _aside_schema(
+        carried,
+        stream=StringType(),
+        stage=StringType(),
+        reason=StringType(),
+        batch=IntegerType(),
+        time=TimestampType(),
+    )
+    names = tuple(stream.name for stream in carried.streams)
+    arrow = arrow_bytes(spark, schema)
+    task = DeadTask(store, names, manifest.dead, arrow, manifest.batch)
+    return _rows_of(spark, task, schema)
+
+
+def _rows_of(spark: SparkSession, task: AsideTask, schema: StructType) -> DataFrame:
+    return spark.range(1).coalesce(1).mapInArrow(task, schema)
+
+
+def _aside_schema(carried: Query, **described: DataType) -> StructType:
     structs = [
         StructField(stream.name, _struct(columns))
         for stream, columns in zip(carried.streams, carried.stored, strict=True)
     ]
-    described = [StructField("stream", StringType()), StructField("reason", StringType())]
-    schema = StructType([*described, StructField("time", TimestampType()), *structs])
-    names = tuple(stream.name for stream in carried.streams)
-    task = LateTask(store, names, tuple(refs), arrow_bytes(spark, schema))
-    return spark.range(1).coalesce(1).mapInArrow(task, schema)
+    return StructType([*(StructField(name, kind) for name, kind in described.items()), *structs])
 
 
 def _struct(columns: Sequence[StoredColumn]) -> StructType:

@@ -13,12 +13,16 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from anabranch.errors import TermError
 from anabranch.kernel.block import Block, build
+from anabranch.kernel.poison import OUTLOOK, row_text, short
 from anabranch.kernel.watch import Watch
 from anabranch.model.query import TIME, Query
 from anabranch.spark.envelope import KEEP, STREAM, Envelope
+from anabranch.spark.guard import FAULT
 from anabranch.spark.tasks import UNTIMED
 from anabranch.spark.worker import settle
+from anabranch.state.aside import DEAD, dead_block
 from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 from anabranch.state.under_way import UnderWay
@@ -36,13 +40,15 @@ class Ingested:
     null_time: int = 0
     null_key: int = 0
     late: int = 0
+    dead: int = 0
     greatest: int | None = None
     earliest_late: int | None = None
     segments: list[SegmentRef] = field(default_factory=list)
     late_segments: list[SegmentRef] = field(default_factory=list)
+    dead_segments: list[SegmentRef] = field(default_factory=list)
 
     def add(self, other: Ingested) -> None:
-        for name in ("arrived", "filtered", "null_time", "null_key", "late"):
+        for name in ("arrived", "filtered", "null_time", "null_key", "late", "dead"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if other.greatest is not None:
             known = other.greatest if self.greatest is None else self.greatest
@@ -51,6 +57,7 @@ class Ingested:
             self.note_late(other.earliest_late)
         self.segments += other.segments
         self.late_segments += other.late_segments
+        self.dead_segments += other.dead_segments
 
     def note_late(self, time: int) -> None:
         self.earliest_late = time if self.earliest_late is None else min(self.earliest_late, time)
@@ -60,7 +67,7 @@ class Ingested:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Ingested:
-        for name in ("segments", "late_segments"):
+        for name in ("segments", "late_segments", "dead_segments"):
             data[name] = [SegmentRef(**ref) for ref in data[name]]
         return Ingested(**data)
 
@@ -75,6 +82,8 @@ class IngestTask:
     batch: int
     watermark: int | None
     keep_late: bool
+    keep_dead: bool = False
+    """Whether rows on which an expression fails are set aside; otherwise the batch fails."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
@@ -121,6 +130,7 @@ class IngestTask:
         if rows.num_rows:
             greatest = int(pc.max(rows.column(TIME)).as_py())
             count.greatest = greatest if count.greatest is None else max(count.greatest, greatest)
+        rows = self._without_faults(stream, rows, count)
         before = rows.num_rows
         for name in self.query.never_null(stream):
             if rows.column(name).null_count:
@@ -128,10 +138,30 @@ class IngestTask:
         count.null_key += before - rows.num_rows
         return rows
 
+    def _without_faults(self, stream: int, rows: pa.Table, count: Ingested) -> pa.Table:
+        """Set aside rows in which an expression fails, or fail and name the first one."""
+        if FAULT not in rows.column_names:
+            return rows
+        faults = rows.column(FAULT)
+        rows = rows.drop_columns(FAULT)
+        if faults.null_count == len(faults):
+            return rows
+        failed = pc.is_valid(faults)
+        bad, reasons = rows.filter(failed).combine_chunks(), faults.filter(failed).to_pylist()
+        columns = {name: _whole(bad, name) for name in bad.column_names if name != TIME}
+        times = bad.column(TIME).to_numpy()
+        if not self.keep_dead:
+            row = row_text(self.query, stream, int(times[0]), columns, 0)
+            raise TermError(short(f"{reasons[0]}. {OUTLOOK}. The row is of {row}"))
+        count.dead += len(reasons)
+        block = dead_block(columns, times, "ingest", [short(reason) for reason in reasons])
+        count.dead_segments.append(self.store.add(self.batch, stream, block, DEAD))
+        return rows.filter(pc.invert(failed))
+
     def _set_aside(self, stream: int, rows: pa.Table, count: Ingested) -> None:
         if self.keep_late and rows.num_rows:
-            names = [name for name in rows.column_names if name != TIME]
-            columns = {name: rows.column(name).combine_chunks() for name in names}
+            names = [name for name in rows.column_names if name not in (TIME, FAULT)]
+            columns = {name: _whole(rows, name) for name in names}
             times = pc.fill_null(rows.column(TIME), UNTIMED)
             block = Block(columns, times.to_numpy(), {})
             count.late_segments.append(self.store.add(self.batch, stream, block, "late"))
@@ -141,6 +171,10 @@ class IngestTask:
             block = build(self.query, stream, pa.concat_tables(tables))
             count.segments.append(self.store.add(self.batch, stream, block))
             tables.clear()
+
+
+def _whole(rows: pa.Table, name: str) -> pa.Array:
+    return rows.column(name).combine_chunks()
 
 
 def _is_full(tables: list[pa.Table]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.adapt.events import Event
-from anabranch.errors import CheckpointError
+from anabranch.errors import CheckpointError, TermError
 from anabranch.kernel.order import Step
 from anabranch.kernel.tally import Tally
 from anabranch.model.query import Query
@@ -30,14 +30,17 @@ from anabranch.spark.envelope import Envelope
 from anabranch.spark.frames import (
     HostFrames,
     arrow_bytes,
+    dead_rows,
     joined,
     late_rows,
     result_schema,
     selected,
 )
+from anabranch.spark.guard import failing_result, is_about_values
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
 from anabranch.spark.sinks import Sink, delivered
 from anabranch.spark.tasks import Merge, Work
+from anabranch.state.aside import without_dead
 from anabranch.state.compaction import Compaction
 from anabranch.state.driver_checkpoint import record_sources
 from anabranch.state.eventlog import EventLog
@@ -84,11 +87,12 @@ class Runtime:
     spark: SparkSession
     compiled: Compiled
     carried: Query
-    """The query with every column that ingest carries: more than is stored, for a late sink."""
+    """The query with every column that ingest carries: more than is stored, for other sinks."""
     store: Store
     router: Router
     sink: Sink
     late: Sink | None
+    dead: Sink | None
     static: DataFrame | None
     static_streams: tuple[int, ...]
     slots: int
@@ -128,6 +132,7 @@ class Runtime:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""
         digest = "" if frame is None else self.store.offsets_digest(batch)
         if not self._is_next(batch, digest):
+            self._deliver_dead()
             return
         started = time.monotonic()
         # The time that the job was down is not one in which it waited for rows.
@@ -148,6 +153,7 @@ class Runtime:
             batch,
             self.manifest.watermark,
             self.late is not None,
+            self.dead is not None,
         )
         ingested = ingest(frame, task, self.slots)
         phases["ingest"] = time.monotonic() - started
@@ -157,7 +163,7 @@ class Runtime:
         reports: list[dict[str, Any]] = []
         if self.manifest.batch < 0 or (plan is not None and _may_match(situation)):
             self._describe(batch, "join", sum(count.arrived for count in ingested))
-            self.sink(self._join(situation, plan or Plan(1), orders), batch)
+            self._deliver(self._join(situation, plan or Plan(1), orders), batch)
             reports = [json.loads(text) for text in self.store.take_reports(batch)]
         if self.late is not None and any(count.late_segments for count in ingested):
             self._describe(batch, "late rows", sum(count.arrived for count in ingested))
@@ -168,6 +174,7 @@ class Runtime:
             events += plan.events
         done = Done(situation, digest, ingested, plan, reports, orders, events)
         self._commit(done, started, phases)
+        self._deliver_dead()
 
     def _is_next(self, batch: int, digest: str) -> bool:
         """Whether a batch follows the last one; False for that one again, which Spark missed."""
@@ -191,7 +198,7 @@ class Runtime:
         ingested = ingest(self.static, task, self.slots)
         situation = self._situation(0, ingested)
         plan = self.router.route(situation) if _may_match(situation) else Plan(1)
-        return self._join(situation, plan, probe_orders(situation, plan))
+        return self._finished(self._join(situation, plan, probe_orders(situation, plan)))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
@@ -235,9 +242,27 @@ class Runtime:
             min(plan.hosts, self.slots),
             self._merges(plan),
             self._run,
+            self.dead is not None,
         )
         hosts = self._hosts.of(self.spark, plan.hosts)
-        return joined(hosts, work, schema, self.compiled.finish.filters, self._columns)
+        return joined(hosts, work, schema)
+
+    def _finished(self, matches: DataFrame) -> DataFrame:
+        """Results as the user selected them."""
+        for condition in self.compiled.finish.filters:
+            matches = matches.filter(condition)
+        return matches.select(*self._columns)
+
+    def _deliver(self, matches: DataFrame, batch: int) -> None:
+        """Hand results to the sink; if an expression over them fails, say which, and on what."""
+        try:
+            self.sink(self._finished(matches), batch)
+        except Exception as error:
+            if is_about_values(error):
+                named = failing_result(matches, self.query, self.compiled.finish)
+                if named is not None:
+                    raise TermError(named) from error
+            raise
 
     # -- commit ------------------------------------------------------------------------------
 
@@ -248,15 +273,12 @@ class Runtime:
         for report in reports:
             tally.add(report)
         merged = [merge for report in reports for merge in report["merged"]]
+        live, dead = self._without_dead(done, merged)
         seen = self._seen(batch, ingested)
         watermark = advance(self.query.streams, seen, self.manifest.watermark).value
         segments = tuple(
-            without_expired(
-                _after_merges([*old, *count.segments], merged), expired_before(watermark, window)
-            )
-            for old, count, window in zip(
-                self.manifest.segments, ingested, self.query.windows, strict=True
-            )
+            without_expired(_after_merges(refs, merged), expired_before(watermark, window))
+            for refs, window in zip(live, self.query.windows, strict=True)
         )
         counters = self._counted(ingested, tally)
         counters["seconds"] = time.monotonic() - started
@@ -288,7 +310,7 @@ class Runtime:
         }
         sources = record_sources(self.store.files, self.manifest.sources)
         committed = Manifest(
-            batch, segments, seen, watermark, counters, policy, done.digest, sources
+            batch, segments, seen, watermark, counters, policy, done.digest, sources, dead
         )
         self.store.commit(committed, self.manifest)
         if batch % SWEEP_EVERY == 0:
@@ -301,6 +323,47 @@ class Runtime:
         self.manifest = committed
         self._ended = self.clock()
         self._warn_of_late_rows()
+
+    def _without_dead(
+        self, done: Done, merged: list[dict[str, Any]]
+    ) -> tuple[list[list[SegmentRef]], tuple[SegmentRef, ...]]:
+        """The live segments of each stream without rows that were set aside, and those rows.
+
+        A segment that has such rows is not merged yet.
+        """
+        found: dict[str, dict[int, str]] = {}
+        for report in done.reports:
+            for path, row, reason in report["dead"]:
+                found.setdefault(path, {}).setdefault(row, reason)
+        for merge in [merge for merge in merged if not found.keys().isdisjoint(merge["from"])]:
+            merged.remove(merge)
+            self.store.files.delete(merge["into"]["path"])
+        live: list[list[SegmentRef]] = []
+        dead = [ref for count in done.ingested for ref in count.dead_segments]
+        for old, count in zip(self.manifest.segments, done.ingested, strict=True):
+            refs = [*old, *count.segments]
+            count.dead += sum(len(found.get(ref.path, ())) for ref in refs)
+            kept, gone = without_dead(self.store, self.query, done.situation.batch, refs, found)
+            live.append(kept)
+            dead += gone
+        return live, tuple(dead)
+
+    def _deliver_dead(self) -> None:
+        """Hand the rows that the last batch set aside to their sink.
+
+        They are committed before, unlike results: whichever rows a repeated batch would blame,
+        those that have left the state are the ones that are delivered.
+        """
+        if not self.manifest.dead:
+            return
+        if self.dead is None:
+            raise CheckpointError(
+                f"batch {self.manifest.batch} of the checkpoint {self.store.files.root} has set "
+                "rows aside that its sink has not taken; start with dead=… as before"
+            )
+        self._describe(self.manifest.batch, "rows set aside")
+        rows = dead_rows(self.spark, self.store, self.carried, self.manifest)
+        self.dead(rows, self.manifest.batch)
 
     def _seen(self, batch: int, ingested: list[Ingested]) -> tuple[Seen, ...]:
         gave = [count.arrived > 0 for count in ingested]
@@ -362,7 +425,7 @@ class Runtime:
             "batches": before.get("batches", 0) + 1,
             "results": tally.results,
             "streams": streams,
-            "delivered": delivered((self.sink, self.late), before.get("delivered", {})),
+            "delivered": delivered((self.sink, self.late, self.dead), before.get("delivered", {})),
             "tally": total.to_dict(),
         }
 

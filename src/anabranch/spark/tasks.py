@@ -16,6 +16,7 @@ from anabranch.kernel.block import Block, build
 from anabranch.kernel.order import Step, steps_along
 from anabranch.kernel.parcel import needed, pack, unpack
 from anabranch.kernel.partial import Partial, merged
+from anabranch.kernel.poison import Poison
 from anabranch.kernel.probe import ROWS_AT_ONCE, Join
 from anabranch.kernel.tally import Tally
 from anabranch.kernel.watch import Onlooker
@@ -25,7 +26,7 @@ from anabranch.routing.reach import reach_of
 from anabranch.routing.slices import Range
 from anabranch.spark.blocks import Opener, rows_within
 from anabranch.spark.worker import settle
-from anabranch.state.segment import SegmentRef, read_segment
+from anabranch.state.segment import SegmentRef
 from anabranch.state.store import Store
 from anabranch.state.under_way import UnderWay
 
@@ -71,6 +72,8 @@ class Work:
     merges: Mapping[int, tuple[Merge, ...]] = field(default_factory=dict)
     run: str = ""
     """Which run this is: a worker outlives it, and may serve another over the same files."""
+    dead: bool = False
+    """Whether rows that a term cannot handle are set aside; otherwise the batch fails."""
 
     def opener(self) -> Opener:
         opener = Opener(self.store, self.run)
@@ -89,6 +92,7 @@ class Account:
         self.counts: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
         """Combinations, by the streams that they were found in, in that order."""
+        self.poison = Poison(work.query, self._witnesses, work.dead)
         self.merged: list[dict[str, Any]] = []
         self.cpu = 0.0
         self.sending = 0.0
@@ -110,8 +114,14 @@ class Account:
             "counts": dict(self.counts),
             "found": dict(self.found),
             "merged": self.merged,
+            "dead": [[path, row, why] for (_, path, row), why in self.poison.dead.items()],
         }
         self.work.store.report(self.work.batch, f"{self.host}-{self.hop}", json.dumps(report))
+
+    def _witnesses(self, stream: int) -> Iterator[Block]:
+        """The live rows of a stream, the newest segment first; on all hosts in the same order."""
+        for ref in reversed((*self.work.old[stream], *self.work.new[stream])):
+            yield from self.opener.open((ref,))
 
     def timed(self, work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Work with its CPU time counted. One thread serves all hosts of a partition in turn."""
@@ -175,7 +185,7 @@ class ShareTask:
 
     def _serve(self, account: Account, share: Share) -> Iterator[pa.RecordBatch]:
         tally = Tally() if share.counts_only else account.tally
-        join = Join(self.work.query, self.work.orders, tally, account.onlooker)
+        join = Join(self.work.query, self.work.orders, tally, account.onlooker, account.poison)
         schema = arrow_schema(self.work.schema)
         for at, box in enumerate(share.boxes):
             reach = reach_of(self.work.query, box)
@@ -337,7 +347,9 @@ class HopTask:
                 yield pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
 
     def _join(self, account: Account) -> Join:
-        return Join(self.work.query, self.work.orders, account.tally, account.onlooker)
+        return Join(
+            self.work.query, self.work.orders, account.tally, account.onlooker, account.poison
+        )
 
     def _note(self, account: Account, start: int, found: Partial) -> None:
         refs = found.refs[start]
@@ -367,40 +379,6 @@ def as_schema(results: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(results.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-@dataclass(frozen=True)
-class LateTask:
-    """Gives back the rows that were set aside, each in the struct column of its stream."""
-
-    store: Store
-    streams: tuple[str, ...]
-    refs: tuple[SegmentRef, ...]
-    schema: bytes
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        for _ in batches:
-            for ref in self.refs:
-                yield self._rows(ref, read_segment(self.store.files, ref))
-
-    def _rows(self, ref: SegmentRef, block: Block) -> pa.RecordBatch:
-        schema = arrow_schema(self.schema)
-        untimed = block.times == UNTIMED
-        reasons = np.where(untimed, "null time", "late")
-        arrays: list[pa.Array] = [
-            pa.array([self.streams[ref.stream]] * len(block), pa.string()),
-            pa.array(reasons.tolist(), pa.string()),
-            pa.array(block.times, mask=untimed).cast(schema.field("time").type),
-        ]
-        for stream, name in enumerate(self.streams):
-            kind = schema.field(name).type
-            if stream != ref.stream:
-                arrays.append(pa.nulls(len(block), kind))
-                continue
-            columns = [block.columns[child.name].cast(child.type) for child in kind]
-            arrays.append(pa.StructArray.from_arrays(columns, fields=list(kind)))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def arrow_schema(serialized: bytes) -> pa.Schema:

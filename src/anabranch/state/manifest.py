@@ -28,13 +28,19 @@ class Manifest:
     """Of Spark's file of the batch's offsets; empty where all inputs are static."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Spark's files of what its sources have read, with their digests."""
+    dead: tuple[SegmentRef, ...] = ()
+    """Rows that the batch set aside; they are there until the next batch is committed."""
 
     @property
     def live_rows(self) -> tuple[int, ...]:
         return tuple(sum(ref.rows for ref in refs) for refs in self.segments)
 
     def paths(self) -> frozenset[str]:
-        return frozenset(ref.path for refs in self.segments for ref in refs)
+        return frozenset(ref.path for ref in self.named())
+
+    def named(self) -> list[SegmentRef]:
+        """All segments that are there because of this manifest."""
+        return [*(ref for refs in self.segments for ref in refs), *self.dead]
 
     def to_json(self) -> str:
         return json.dumps(
@@ -47,6 +53,7 @@ class Manifest:
                 "policy": self.policy,
                 "digest": self.digest,
                 "sources": self.sources,
+                "dead": [ref.to_dict() for ref in self.dead],
             }
         )
 
@@ -62,6 +69,7 @@ class Manifest:
             data["policy"],
             data["digest"],
             data["sources"],
+            tuple(SegmentRef(**ref) for ref in data["dead"]),
         )
 
     @staticmethod

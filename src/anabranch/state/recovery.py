@@ -82,13 +82,12 @@ def _newest(store: Store, directory: str) -> int:
 def _check_segments(store: Store, latest: Manifest) -> None:
     """Refuse if a live segment is missing or has another size. None of them is read."""
     sizes = store.files.sizes("segments")
-    for refs in latest.segments:
-        for ref in refs:
-            if sizes.get(ref.path) == ref.bytes:
-                continue
-            found = f"has {sizes[ref.path]} bytes" if ref.path in sizes else "is missing"
-            raise CheckpointError(
-                f"segment {ref.path} under {store.files.root} is damaged: it {found}, and manifest "
-                f"{latest.batch} says {ref.bytes} bytes. Restore the file from a backup, or start "
-                "from a new checkpoint"
-            )
+    for ref in latest.named():
+        if sizes.get(ref.path) == ref.bytes:
+            continue
+        found = f"has {sizes[ref.path]} bytes" if ref.path in sizes else "is missing"
+        raise CheckpointError(
+            f"segment {ref.path} under {store.files.root} is damaged: it {found}, and manifest "
+            f"{latest.batch} says {ref.bytes} bytes. Restore the file from a backup, or start "
+            "from a new checkpoint"
+        )

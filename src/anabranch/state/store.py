@@ -178,11 +178,11 @@ def _contradiction(manifest: Manifest, name: str) -> str | None:
     """What a manifest says that cannot be; its checksum does not speak of where it lies."""
     if _manifest(manifest.batch) != name:
         return f"it is the manifest of batch {manifest.batch}"
-    for stream, refs in enumerate(manifest.segments):
-        for ref in refs:
-            path = _SEGMENT.fullmatch(ref.path)
-            if path is None or path[2] or {int(path[1]), ref.stream} != {stream}:
-                return f"{ref.path} is not the name of a segment of stream {stream}"
-    if len(manifest.paths()) != sum(map(len, manifest.segments)):
+    live = [(stream, ref) for stream, refs in enumerate(manifest.segments) for ref in refs]
+    for stream, ref in [*live, *((ref.stream, ref) for ref in manifest.dead)]:
+        path = _SEGMENT.fullmatch(ref.path)
+        if path is None or path[2] or {int(path[1]), ref.stream} != {stream}:
+            return f"{ref.path} is not the name of a segment of stream {stream}"
+    if len(manifest.paths()) != len(manifest.named()):
         return "it names a segment twice"
     return None
