@@ -51,6 +51,7 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -
     return found
 
 
+@pytest.mark.long
 def test_a_case_is_measured_on_every_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_quick_report_is_whole(tmp_path: Path) -> None:
     assert not re.search(r'(src|href)="https?:', page)
 
 
+@pytest.mark.long
 def test_a_figure_is_not_measured_again(tmp_path: Path) -> None:
     console = Console(record=True, width=300)
     main.run("psp09-fig8g", tmp_path, tmp_path / "cache", console, quick=True)

@@ -168,7 +168,13 @@ def owners_of(files: Files) -> tuple[Owner, ...]:
         text = unseal(files.read(OWNERS), f"{files.root}/{OWNERS}")
     except FileNotFoundError:
         return ()
-    return tuple(Owner(found["id"], found["first"]) for found in json.loads(text))
+    try:
+        return tuple(Owner(found["id"], found["first"]) for found in json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{files.root}/{OWNERS} does not name the checkpoints that wrote here: it is another "
+            "file. Restore it from a backup, or choose another output"
+        ) from error
 
 
 def record_owners(files: Files, owners: Sequence[Owner]) -> None:

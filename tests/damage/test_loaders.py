@@ -1,15 +1,17 @@
-"""One bit of any file of ours, flipped: whoever starts is refused, or reads what was written."""
+"""A file of ours was damaged: whoever starts is refused, or reads what was written. No Spark."""
 
 from __future__ import annotations
 
 import os
 import random
 import re
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import anabranch as ab
 from anabranch.kernel.block import Block
@@ -21,7 +23,7 @@ from anabranch.state.recovery import recover
 from anabranch.state.requests import RESIZE, ask, asked
 from anabranch.state.segment import read_segment
 from anabranch.state.store import Store
-from tests.damage.damages import flip_bit
+from tests.damage.damages import exchange, flip_bit
 
 FLIPS = 4000
 SEED = int(os.environ.get("FLIP_SEED", random.randrange(10**6)))
@@ -85,32 +87,67 @@ def load(root: Path) -> Any:
     return owner, latest, rows, asked(store.files), held
 
 
-def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    build(tmp_path / "checkpoint")
+    return tmp_path / "checkpoint"
+
+
+def is_refused(root: Path, expected: Any, what: str) -> bool:
+    """Whether a start is refused. If it is not, it reads what was written."""
+    try:
+        found = load(root)
+    except ab.CheckpointError as error:
+        if len(str(error)) > 1000:
+            pytest.fail(f"{what}: {len(str(error))} characters")
+        return True
+    assert found == expected, what
+    return False
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(root: Path) -> None:
     print(f"FLIP_SEED={SEED}")  # noqa: T201 - shown if the test fails
     chance = random.Random(SEED)
-    root = tmp_path / "checkpoint"
-    build(root)
-    expected = load(root)
-    files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and ours(path)]
-    kinds = {re.sub(r"[0-9]+", "N", path.parent.name) for path in files}
+    expected, paths = load(root), files(root)
+    kinds = {re.sub(r"[0-9]+", "N", path.parent.name) for path in paths}
     assert kinds == {"checkpoint", "manifests", "N", "_anabranch", "batch=N"}
-    refused = longest = 0
+    refused = 0
     for _ in range(FLIPS):
-        path = chance.choice(files)
+        path = chance.choice(paths)
         before = path.read_bytes()
         bit = chance.randrange(8 * len(before))
         flip_bit(path, bit)
-        try:
-            found = load(root)
-        except ab.CheckpointError as error:
-            refused += 1
-            longest = max(longest, len(str(error)))
-        else:
-            assert found == expected, f"bit {bit} of {path}"
+        refused += is_refused(root, expected, f"bit {bit} of {path}")
         path.write_bytes(before)
-    # The older manifests are read by nobody.
+    # The older manifests and seals are read by nobody.
     assert refused > FLIPS / 2
-    assert longest <= 1000
+
+
+def test_a_file_that_is_cut_emptied_or_deleted_is_refused_or_not_needed(root: Path) -> None:
+    expected, refused = load(root), []
+    for path in files(root):
+        before = path.read_bytes()
+        for size in (len(before) - 1, len(before) // 2, 0):
+            path.write_bytes(before[:size])
+            refused.append(is_refused(root, expected, f"{path} cut to {size} bytes"))
+        path.unlink()
+        refused.append(is_refused(root, expected, f"{path} deleted"))
+        path.write_bytes(before)
+    assert refused.count(True) > len(refused) / 2
+
+
+def test_files_that_were_swapped_are_refused_or_not_needed(root: Path) -> None:
+    expected, refused = load(root), []
+    for one, other in combinations(files(root), 2):
+        exchange(one, other)
+        refused.append(is_refused(root, expected, f"{one} swapped with {other}"))
+        exchange(one, other)
+    assert refused.count(True) > len(refused) / 2
+
+
+def files(root: Path) -> list[Path]:
+    """Those of ours, of a checkpoint and the output beside it."""
+    return [path for path in sorted(root.parent.rglob("*")) if path.is_file() and ours(path)]
 
 
 def ours(path: Path) -> bool:
