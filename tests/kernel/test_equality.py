@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.kernel.equality import GROUPS, code_index, find, group_bounds, mix
+from anabranch.kernel.equality import GROUPS, TIME_BITS, code_index, find, group_bounds, mix
 
 keys = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30)
 
@@ -45,6 +45,35 @@ def test_every_row_with_the_key_in_the_times_is_found(
         if row_keys[r] == key and low[p] <= times[r] <= high[p]
     }
     assert wanted <= found
+
+
+def unmixed(code: int) -> int:
+    """The key whose mixed value this is."""
+    code ^= code >> 31 ^ code >> 62
+    code = code * pow(0x94D0_49BB_1331_11EB, -1, 2**64) % 2**64
+    code ^= code >> 27 ^ code >> 54
+    code = code * pow(0xBF58_476D_1CE4_E5B9, -1, 2**64) % 2**64
+    code ^= code >> 30 ^ code >> 60
+    return code - 2**64 if code >= 2**63 else code
+
+
+# Of two prefixes, three keys each: codes do not tell keys of one prefix apart.
+COLLIDING = [unmixed((prefix << TIME_BITS) + low) for prefix in (7, 2**39) for low in (0, 1, 99)]
+
+
+@given(st.lists(st.sampled_from(COLLIDING)), st.lists(st.sampled_from(COLLIDING)))
+def test_keys_with_the_same_code_are_told_apart(rows: list[int], probes: list[int]) -> None:
+    row_keys, probe_keys = np.array(rows, np.int64), np.array(probes, np.int64)
+    order, index = code_index(row_keys, np.arange(len(rows)))
+    low, high = np.zeros(len(probes), np.int64), np.full(len(probes), len(rows))
+    found = sorted(
+        (int(p), int(order[r]))
+        for probe, position in find(index, probe_keys, low, high, row_keys[order])
+        for p, r in zip(probe, position, strict=True)
+    )
+    assert found == [
+        (p, r) for p in range(len(probes)) for r in range(len(rows)) if probes[p] == rows[r]
+    ]
 
 
 def test_groups_are_neighbouring_slices_that_cover_everything() -> None:

@@ -59,6 +59,17 @@ def test_rows_meet_across_batches_and_in_one(spark: SparkSession, tmp_path: Path
     assert delivered(spark, tmp_path) == expected
 
 
+@pytest.mark.parametrize("strategy", ["central", "hash", "psp"])
+def test_keys_that_differ_in_one_bit_of_64_never_meet(
+    spark: SparkSession, tmp_path: Path, strategy: str
+) -> None:
+    # The first two have the same code in the index, which keeps 40 bits of a mixed key.
+    keys = [2090799856460215927, 9108235421083095925, 2**62, 2**62 + 1]
+    rows = [[(0, key, number) for number, key in enumerate(keys)]]
+    finish(keyed(spark, tmp_path, rows, rows), tmp_path, strategy)
+    assert delivered(spark, tmp_path) == Counter((number, number) for number in range(len(keys)))
+
+
 def test_equal_rows_are_distinct_tuples(spark: SparkSession, tmp_path: Path) -> None:
     left = [[(0, 1, 10), (0, 1, 10)]]
     right = [[(0, 1, 20)], [(0, 1, 20)]]

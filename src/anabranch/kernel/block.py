@@ -67,7 +67,7 @@ class Block:
         return Block(
             {name: column.slice(start, stop - start) for name, column in self.columns.items()},
             self.times[start:stop],
-            {KEY: {"codes": key["codes"][start:stop], "scale": key["scale"]}},
+            {KEY: {**key, "codes": key["codes"][start:stop]}},
             self.span,
             self.name,
             self.offset + start,

@@ -3,6 +3,7 @@
 A code holds the upper 40 bits of a mixed 64-bit key and, in its lower 24 bits, the row's time in
 steps of the segment's span. Sorted codes thus answer "this key, between these times" with two
 binary searches, and a range of codes is a range of keys, which is what partition groups are.
+Different keys may have the same 40 bits, so the whole keys decide.
 """
 
 from __future__ import annotations
@@ -44,16 +45,39 @@ def code_index(keys: Ints, times: Ints) -> tuple[npt.NDArray[np.intp], Index]:
     scale = np.array([origin, max(0, span.bit_length() - TIME_BITS)], np.int64)
     codes = _codes(mix(keys), times, scale)
     order = np.argsort(codes)
-    return order, {"codes": codes[order], "scale": scale}
+    codes = codes[order]
+    collide = np.array([_collide(codes, keys[order])])
+    return order, {"codes": codes, "scale": scale, "collide": collide}
 
 
-def find(index: Index, keys: Ints, low: Ints, high: Ints) -> Iterator[Pairs]:
-    """Positions in the index with each key, at times between `low` and `high` (or nearly so)."""
+def _collide(codes: Codes, keys: Ints) -> bool:
+    """Whether different keys have the same 40 bits; in the order of codes they are neighbours."""
+    same = (codes[1:] ^ codes[:-1]) <= np.uint64(_TIME_STEPS)
+    return bool((same & (keys[1:] != keys[:-1])).any())
+
+
+def find(
+    index: Index, keys: Ints, low: Ints, high: Ints, stored: Ints | None = None
+) -> Iterator[Pairs]:
+    """Positions in the index with each key, at times between `low` and `high` (or nearly so).
+
+    `stored` are the keys in the order of the index. Without them, rows with the same 40 bits are
+    found too, and the caller compares.
+    """
     mixed = mix(keys)
     codes, scale = index["codes"], index["scale"]
     start = np.searchsorted(codes, _codes(mixed, low, scale), "left")
     stop = np.searchsorted(codes, _codes(mixed, high, scale), "right")
-    yield from ranges(start, stop)
+    if stored is None or not len(stored):
+        yield from ranges(start, stop)
+    elif not index["collide"][0]:
+        # All rows in a range have one key: the first tells.
+        met = stored[np.minimum(start, len(stored) - 1)] == keys
+        yield from ranges(start, np.where(met, stop, start))
+    else:
+        for probes, positions in ranges(start, stop):
+            met = stored[positions] == keys[probes]
+            yield probes[met], positions[met]
 
 
 def group_bounds(codes: Codes) -> Ints:

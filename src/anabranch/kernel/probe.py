@@ -171,7 +171,9 @@ class Join:
             return self._poison.propose(step, block, target, seeker, partial.refs)
         assert isinstance(seeker, Probe)
         if self.query.key is not None:
-            return find(block.indexes[KEY], numbers(seeker.columns[0]), seeker.low, seeker.high)
+            keys, stored = seeker.columns[0], block.columns[self.query.key[step.stream]]
+            index = block.indexes[KEY]
+            return find(index, numbers(keys), seeker.low, seeker.high, numbers(stored))
         return in_reach(block.times, seeker)
 
     def _check(
