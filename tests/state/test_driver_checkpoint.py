@@ -49,8 +49,11 @@ def test_what_was_recorded_is_read_once_and_agrees(home: Path) -> None:
     recorded = record_sources(files, {})
     assert list(recorded) == [f"spark/sources/{s}/{b}" for s in range(2) for b in range(3)]
     check_driver_files(files, recorded)
-    known = {"spark/sources/0/1": "known before"}
-    assert record_sources(files, known) == {**recorded, **known}
+    known = {"spark/sources/0/1": "known before", "spark/sources/1/2": "this too"}
+    assert record_sources(files, known) == {
+        **known,
+        "spark/sources/0/2": recorded["spark/sources/0/2"],
+    }
 
 
 @pytest.mark.parametrize(
