@@ -105,6 +105,37 @@ def test_two_rows_that_fail_only_with_each_other_cost_one_row_the_younger() -> N
     assert (3, 1) not in pairs
 
 
+def test_a_term_over_three_streams_blames_the_row_that_fails_with_all_the_others() -> None:
+    def together(a: Any, b: Any, c: Any) -> Any:
+        if (np.maximum(np.maximum(a, b), c) >= 100).any():
+            raise ValueError("too large")
+        return a + b + c == 3
+
+    two = query(Match(together), "x", '"double"')
+    asked = replace(
+        two,
+        streams=(*two.streams, Stream("c", "ts", HOUR, 0, None)),
+        stored=(*two.stored, two.stored[0]),
+        filters=((), (), ()),
+        terms=(Term("the term", Match(together), tuple(Operand(s, "x") for s in range(3))),),
+        outputs=tuple(Output(f"o{s}", Operand(s, "id")) for s in range(3)),
+    )
+    values = [[1.0, 2.0, 0.0], [1.0, 500.0, 2.0], [0.0, 1.0, 2.0]]
+    blocks = [[block(asked, s, values[s], pa.float64(), "abc"[s])] for s in range(3)]
+    watch = Poison(asked, lambda stream: blocks[stream], aside=True)
+    orders = [steps(asked, start, [3, 3, 3]) for start in range(3)]
+    results = Join(asked, orders, poison=watch).run([[], [], []], blocks)
+    found = [tuple(row.values()) for batch in results for row in batch.to_pylist()]
+    assert list(watch.dead) == [(1, "b", 1)]
+    assert sorted(found) == [
+        (i, j, k)
+        for i in range(3)
+        for j in (0, 2)
+        for k in range(3)
+        if values[0][i] + values[1][j] + values[2][k] == 3
+    ]
+
+
 def test_many_rows_at_fault_are_all_found() -> None:
     asked = query(Match(below(100)), "x", '"double"')
     values = [500.0 if i % 9 == 4 else 0.0 for i in range(100)]

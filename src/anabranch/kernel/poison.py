@@ -102,7 +102,8 @@ class Poison:
                     stream: Refs((block,), j) if stream == step.stream else seeking[stream].take(i)
                     for stream in self.query.terms[step.index].streams
                 }
-                self.blame(step.index, members, failure)
+                if not self._touched(members).any():  # known from another block, perhaps
+                    self.blame(step.index, members, failure)
                 # A null matches nothing, so a row that is null takes no part any more.
                 found = self._touched({step.stream: Refs((block,), np.arange(len(block)))})
                 target = Target(_blanked(target.columns, found), target.index, target.times)
@@ -120,7 +121,9 @@ class Poison:
         reason = short(f"term {self.query.terms[position].text}: {failure.reason}", SHOWN // 3)
         if not self.aside:
             raise TermError(short(f"{reason}. {OUTLOOK}. The row is of {row}. It met {met}"))
-        self.dead[_identity(guilty, members[guilty])] = short(f"{reason}. It met {met}")
+        who = _identity(guilty, members[guilty])
+        assert who not in self.dead, "a row that is left out is not evaluated again"
+        self.dead[who] = short(f"{reason}. It met {met}")
         if len(self.dead) > MOST:
             raise TermError(
                 short(

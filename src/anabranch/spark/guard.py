@@ -2,8 +2,9 @@
 
 Spark has no general way to try an expression, but `try_to_binary` gives null wherever evaluating
 its argument fails, whatever that argument is. So a hash of the expressions in question, as text,
-says of a row whether they can be evaluated. It costs some 0.1 µs per row, and only where an
-expression may fail; elsewhere nothing is added.
+says of a row whether they can be evaluated. It is computed inside of a lambda, where Spark does not
+look for common parts: otherwise it would evaluate what is tried here, and used elsewhere, once and
+before both, and fail. For the same reason no expression is written twice outside of lambdas.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     DataType,
-    FractionalType,
+    DoubleType,
+    FloatType,
     IntegralType,
     NumericType,
     StringType,
@@ -42,7 +44,8 @@ _COMPARISONS = exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Null
 
 
 FAULT = "#fault"
-"""The column that says in words which expression a row fails in; null where it does in none."""
+"""The column that says in words which expression a row fails in; null where it does in none, and
+empty where the conditions on its stream drop it."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Guard:
 
     @property
     def fault(self) -> str:
-        """SQL of the fault of a row; the rows that the condition drops have none."""
-        cases = [f"WHEN NOT {self.keep.sql} THEN NULL"]
+        """SQL of the fault of a row; it is empty where the condition drops the row."""
+        cases = [f"WHEN NOT {self.keep.sql} THEN ''"]
         if self.keep_may_fail:
             cases.insert(0, f"WHEN NOT {_succeed([self.keep])} THEN {_words(self.keep)}")
         if self.risky:
@@ -80,18 +83,18 @@ class Guard:
             cases += [
                 f"WHEN NOT {_succeed([column])} THEN {_words(column)}" for column in self.risky
             ]
-        return f"CASE {' '.join(cases)} END" if self.needed else "CAST(NULL AS STRING)"
+        return f"CASE {' '.join(cases)} END"
 
     @property
     def verdict(self) -> str:
         """SQL of whether a row stays: one that fails does, since it is to be told of."""
-        return f"CASE WHEN `{FAULT}` IS NOT NULL THEN true ELSE {self.keep.sql} END"
+        return f"NOT (`{FAULT}` <=> '')"
 
     def value(self, column: StoredColumn) -> str:
         """SQL of a stored column, which is null in rows that fail."""
         if column not in self.risky:
             return column.sql
-        return f"CASE WHEN `{FAULT}` IS NULL AND {self.keep.sql} THEN {column.sql} END"
+        return f"CASE WHEN `{FAULT}` IS NULL THEN {column.sql} END"
 
 
 def may_fail(sql: str, schema: StructType) -> bool:
@@ -103,8 +106,9 @@ def _is_safe(node: exp.Expr, schema: StructType) -> bool:
     children = list(node.iter_expressions())
     if isinstance(node, exp.Column):
         return True
-    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
-        return _widens(_type(node.this, schema), node.to)
+    if isinstance(node, exp.Cast):
+        tried = node.sql(dialect=DIALECT).startswith("TRY_")  # sqlglot has one class for both
+        return (tried and _is_safe(node.this, schema)) or _widens(_type(node.this, schema), node.to)
     if isinstance(node, _COMPARISONS):
         kinds = {_group(child, schema) for child in children}
         return len(kinds) == 1 and None not in kinds
@@ -139,7 +143,7 @@ def _group(node: exp.Expr, schema: StructType) -> str | None:
     if isinstance(node, exp.Literal):
         return "text" if node.is_string else "number"
     kind = _type(node, schema)
-    if isinstance(kind, IntegralType | FractionalType):
+    if isinstance(kind, IntegralType | FloatType | DoubleType):
         return "number"
     return "text" if isinstance(kind, StringType) else None
 
@@ -148,7 +152,8 @@ def _succeed(columns: Sequence[StoredColumn]) -> str:
     """SQL that is true where all of these can be evaluated, and false where one of them fails."""
     # Spark does not hash maps.
     values = [f"CAST({c.sql} AS STRING)" if '"map"' in c.type else c.sql for c in columns]
-    return f"(try_to_binary(CAST(xxhash64({', '.join(values)}) AS STRING), 'utf-8') IS NOT NULL)"
+    hashed = f"transform(array(0), once -> xxhash64({', '.join(values)}))[0]"
+    return f"(try_to_binary(CAST({hashed} AS STRING), 'utf-8') IS NOT NULL)"
 
 
 def _words(column: StoredColumn) -> str:

@@ -346,6 +346,8 @@ class Runtime:
             kept, gone = without_dead(self.store, self.query, done.situation.batch, refs, found)
             live.append(kept)
             dead += gone
+        if found:
+            self.store.files.forget_copies(ref.path for refs in live for ref in refs)
         return live, tuple(dead)
 
     def _deliver_dead(self) -> None:
