@@ -114,3 +114,16 @@ def test_what_is_said_shows_the_expression_as_it_was_written(frame: DataFrame) -
         "REGEXP", "regexp"
     ).replace("REPLACE", "replace")
     assert fault.endswith(" cannot be evaluated where text=many")
+
+
+def test_registered_python_functions_are_left_to_spark(
+    spark: SparkSession, frame: DataFrame
+) -> None:
+    """Spark takes none of them in a lambda; of what is beside them, failures are told of."""
+    spark.udf.register("plus_one", lambda n: n + 1, "INT")
+    try:
+        terms = ("plus_one(a.id) = b.id", "plus_one(a.n) > 0")
+        assert len(packed(joined(frame, *terms)).collect()) == 5
+        assert told(joined(frame, *terms, f"{CAST} = b.n")) == [None, CAST, CAST, None, CAST]
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION plus_one")

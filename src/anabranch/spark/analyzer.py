@@ -9,7 +9,8 @@ answers both questions. No job runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import sqlglot
 from pyspark.errors import AnalysisException, ParseException
@@ -31,6 +32,18 @@ _NOT_OF_ONE_ROW = {
 }
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Refused analyses are not logged: pyspark would log each with its Java stack."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 class Analyzer:
     """Answers for expressions over the given streams; each is analyzed once."""
 
@@ -45,14 +58,8 @@ class Analyzer:
     def type_of(self, sql: str, text: str) -> DataType:
         """The type of a part of `text`; QueryError if it is wrong, or may change in a repeat."""
         if sql not in self._types:
-            # pyspark logs every refused analysis with its Java stack; the error says enough.
-            logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-            level = logger.level
-            logger.setLevel(logging.CRITICAL + 1)
-            try:
+            with quiet():
                 self._types[sql] = self._judge(sql, text)
-            finally:
-                logger.setLevel(level)
         return self._types[sql]
 
     def _judge(self, sql: str, text: str) -> DataType:

@@ -63,7 +63,7 @@ class Envelope:
 
         If guarded, a row on which an expression fails says so, and evaluating it does not fail.
         """
-        guard = Guard.of(query.stored[stream], query.filters[stream], source.frame.schema)
+        guard = Guard.of(query, stream, source)
         spec = query.streams[stream]
         row = source.frame.select(F.struct(F.col("*")).alias(spec.name))
         time = F.unix_micros(F.col(spec.name).getField(spec.time).cast("timestamp"))
@@ -103,8 +103,7 @@ def tagged_union(
 ) -> DataFrame | None:
     """All inputs of one kind (streaming or static) as one DataFrame; None if there are none."""
     guarded = any(
-        Guard.of(query.stored[position], query.filters[position], source.frame.schema).needed
-        for position, source in enumerate(inputs)
+        Guard.of(query, position, source).needed for position, source in enumerate(inputs)
     )
     packed = [
         envelope.pack(query, position, source, guarded=guarded)

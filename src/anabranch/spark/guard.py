@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlglot
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -32,6 +33,8 @@ from anabranch.kernel.poison import SHOWN, short
 from anabranch.model.query import Query, StoredColumn
 from anabranch.model.sql import DIALECT
 from anabranch.spark.analysis import Finish
+from anabranch.spark.analyzer import quiet
+from anabranch.spark.inputs import Input
 
 _SHOWN = 60
 """Characters of a value that a reason shows."""
@@ -57,20 +60,25 @@ class Guard:
     keep_may_fail: bool
     risky: tuple[StoredColumn, ...]
     """The stored columns whose expressions may fail."""
+    tried: tuple[StoredColumn, ...]
+    """Those of them that Spark lets us try."""
 
     @staticmethod
-    def of(stored: Sequence[StoredColumn], filters: Sequence[str], schema: StructType) -> Guard:
+    def of(query: Query, stream: int, source: Input) -> Guard:
+        schema, filters = source.frame.schema, query.filters[stream]
         joined = " AND ".join(f"({sql})" for sql in filters) or "true"
         keep = StoredColumn("#keep", f"coalesce({joined}, false)", json.dumps("boolean"))
+        risky = tuple(column for column in query.stored[stream] if may_fail(column.sql, schema))
         return Guard(
             keep,
-            any(may_fail(sql, schema) for sql in filters),
-            tuple(column for column in stored if may_fail(column.sql, schema)),
+            any(may_fail(sql, schema) for sql in filters) and _can_be_tried(keep, source),
+            risky,
+            tuple(column for column in risky if _can_be_tried(column, source)),
         )
 
     @property
     def needed(self) -> bool:
-        return self.keep_may_fail or bool(self.risky)
+        return self.keep_may_fail or bool(self.tried)
 
     @property
     def fault(self) -> str:
@@ -78,10 +86,10 @@ class Guard:
         cases = [f"WHEN NOT {self.keep.sql} THEN ''"]
         if self.keep_may_fail:
             cases.insert(0, f"WHEN NOT {_succeed([self.keep])} THEN {_words(self.keep)}")
-        if self.risky:
-            cases.append(f"WHEN {_succeed(self.risky)} THEN NULL")
+        if self.tried:
+            cases.append(f"WHEN {_succeed(self.tried)} THEN NULL")
             cases += [
-                f"WHEN NOT {_succeed([column])} THEN {_words(column)}" for column in self.risky
+                f"WHEN NOT {_succeed([column])} THEN {_words(column)}" for column in self.tried
             ]
         return f"CASE {' '.join(cases)} END"
 
@@ -148,6 +156,21 @@ def _group(node: exp.Expr, schema: StructType) -> str | None:
     return "text" if isinstance(kind, StringType) else None
 
 
+def _can_be_tried(column: StoredColumn, source: Input) -> bool:
+    """Whether Spark takes it in a lambda; it does not where a Python function is called."""
+    row = source.frame.select(F.struct(F.col("*")).alias(source.name))
+    return _is_accepted(row, _succeed([column]))
+
+
+def _is_accepted(frame: DataFrame, sql: str) -> bool:
+    try:
+        with quiet():
+            frame.select(F.expr(sql)).schema  # noqa: B018 - where sessions are remote, this analyzes
+    except AnalysisException:
+        return False
+    return True
+
+
 def _succeed(columns: Sequence[StoredColumn]) -> str:
     """SQL that is true where all of these can be evaluated, and false where one of them fails."""
     # Spark does not hash maps.
@@ -182,7 +205,10 @@ def failing_result(matches: DataFrame, query: Query, finish: Finish) -> str | No
         cases.append(f"WHEN NOT {tried} THEN {number}")
         if number < len(finish.filters):
             cases.append(f"WHEN NOT coalesce({sql}, false) THEN NULL")
-    search = F.expr(f"CASE {' '.join(cases)} END").alias("failing")
+    sql = f"CASE {' '.join(cases)} END"
+    if not _is_accepted(matches, sql):
+        return None
+    search = F.expr(sql).alias("failing")
     found = matches.select("*", search).filter("failing IS NOT NULL").limit(1).collect()
     if not found:
         return None
