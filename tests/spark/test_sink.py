@@ -22,6 +22,10 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from anabranch.spark.builder import JoinQuery
 from anabranch.spark.run import Run
+from anabranch.spark.sinks import OwnedSink
+from anabranch.state.output import SEAL
+from anabranch.state.ownership import Claim, take
+from anabranch.state.place import Place
 from anabranch.state.store import Store
 from tests.streams import KEYED, counted, delivered, file_stream, finish, table, write_file
 
@@ -211,6 +215,23 @@ def test_a_function_around_the_sink_replaces_a_batch_and_owns_nothing(
     run_into(pair(spark, tmp_path, [[0]]), owned, tmp_path / "one")
     with pytest.raises(ab.CheckpointError, match="a function sink has to write somewhere else"):
         owned(spark.range(1), 0)
+
+
+def test_a_remote_batch_is_whole_when_it_is_sealed(spark: SparkSession, tmp_path: Path) -> None:
+    # To the code this is a remote store: it has no rename that could be relied on.
+    place = Place(tmp_path.as_uri() + "/out", None)
+    output, _ = take(place, Claim("aa"))
+    sink = OwnedSink("results", output, lambda batch: f"offsets of {batch}", None)
+    sink(spark.range(3), 0)
+    sink(spark.range(5), 1)
+    sink(spark.range(9), 0)  # it is there, so nothing is written
+    (tmp_path / "out" / "batch=1" / SEAL).unlink()
+    sink(spark.range(7), 1)  # it was not whole
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 3 + 7
+    with pytest.raises(ab.CheckpointError, match="has results of checkpoint aa"):
+        take(place, Claim("bb"))
+    appended, _ = take(place, Claim("bb", append=True))
+    assert appended.name(0) == "batch=2"
 
 
 def test_a_batch_that_fails_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:

@@ -38,6 +38,22 @@ def test_a_holder_that_is_done_makes_way(tmp_path: Path) -> None:
     Lock.take(Files(str(tmp_path))).release()
 
 
+def test_a_lock_that_another_holds_ends_with_it(tmp_path: Path) -> None:
+    for name in ("checkpoint", "output"):
+        (tmp_path / name).mkdir()
+    checkpoint, output = Files(str(tmp_path / "checkpoint")), Files(str(tmp_path / "output"))
+    held = Lock.take(checkpoint)
+    held.hold(Lock.take(output, "output"))
+    with pytest.raises(CheckpointError, match=r"the output .* is in use by process"):
+        Lock.take(output, "output")
+    held.release()
+    held = Lock.take(checkpoint)
+    held.hold(Lock.take(output, "output"))
+    held.in_use = lambda: False
+    Lock.take(output, "output").release()
+    held.release()
+
+
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:

@@ -147,6 +147,15 @@ def test_a_batch_with_other_rows_or_without_seal_is_refused(tmp_path: Path) -> N
         output.holds(2, "d")
 
 
+def test_a_lost_owner_is_refused_even_to_append(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    written(out, Claim("aa"), 0)
+    (out / "_anabranch" / "owner.json").unlink()
+    for append in (False, True):
+        text = refusal(out, Claim("aa", append=append))
+        assert "owner.json is missing or of another output: batch=0 belongs to this" in text
+
+
 def test_a_damaged_owner_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     written(out, Claim("aa"), 0)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch.errors import CheckpointError
-from anabranch.state.durable import make_directory, sync, sync_tree
+from anabranch.state.durable import exchange, make_directory, sync, sync_tree
 from anabranch.state.files import Files
 from anabranch.state.place import Place
 from anabranch.state.sealed import seal, unseal
@@ -64,22 +64,26 @@ class Output:
     def holds(self, batch: int, digest: str) -> bool:
         """Whether a batch is here, whole. One that has other rows is refused."""
         name = self.name(batch)
-        try:
-            text = unseal(self.files.read(f"{name}/{SEAL}"), f"{self.place.spark}/{name}/{SEAL}")
-        except FileNotFoundError:
+        found = self._read_seal(batch)
+        if found is None:
             if self.place.local is None or not _filled(self.place.local / name):
                 return False  # a remote batch has no seal until it is whole
             raise CheckpointError(
                 f"{self.place.spark}/{name} has no {SEAL}, so it is not as it was written. Move "
                 "it away, and the batch is written again"
-            ) from None
-        if json.loads(text) != self._seal(batch, digest):
+            )
+        if found != self._seal(batch, digest):
             raise CheckpointError(
                 f"{self.place.spark}/{name} holds other rows than batch {batch} has now: it was "
                 "written from other offsets, or for another checkpoint. Restore the checkpoint "
                 "that goes with this output, or choose another output"
             )
         return True
+
+    def owner_of(self, batch: int) -> str | None:
+        """Whose batch this is, as its seal says; None where it has none."""
+        found = self._read_seal(batch)
+        return None if found is None else str(found["owner"])
 
     def begin(self, batch: int) -> Path:
         """A place beside the directory to write a batch to."""
@@ -103,13 +107,12 @@ class Output:
         sync_tree(written)
         target = self.place.local / self.name(batch)
         make_directory(target.parent)
-        replaced = self._writing / f"{batch}-{uuid.uuid4().hex}"
         if _filled(target):
-            target.rename(replaced)
-        written.rename(target)
+            exchange(written, target)
+        else:
+            written.rename(target)
         sync(target.parent)
-        shutil.rmtree(replaced, ignore_errors=True)
-        self._tidy()
+        self.discard(written)
 
     def seal_remote(self, batch: int, digest: str) -> None:
         """Mark a batch whole, where there is no rename that would."""
@@ -145,6 +148,15 @@ class Output:
             ) from error
         finally:
             self.discard(self._writing / name)
+
+    def _read_seal(self, batch: int) -> dict[str, str | int] | None:
+        name = f"{self.name(batch)}/{SEAL}"
+        try:
+            text = unseal(self.files.read(name), f"{self.place.spark}/{name}")
+        except FileNotFoundError:
+            return None
+        found: dict[str, str | int] = json.loads(text)
+        return found
 
     def _seal(self, batch: int, digest: str) -> dict[str, str | int]:
         return {"owner": self.owner.id, "batch": batch, "digest": digest}

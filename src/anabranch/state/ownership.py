@@ -9,7 +9,16 @@ from anabranch.state.durable import make_directory
 from anabranch.state.files import Files
 from anabranch.state.lock import Lock
 from anabranch.state.manifest import NO_BATCH
-from anabranch.state.output import LOCK, OWN, Output, Owner, owners_of, record_owners, survey
+from anabranch.state.output import (
+    LOCK,
+    OWN,
+    OWNERS,
+    Output,
+    Owner,
+    owners_of,
+    record_owners,
+    survey,
+)
 from anabranch.state.place import Place
 
 
@@ -33,7 +42,7 @@ def take(place: Place, claim: Claim) -> tuple[Output, Lock]:
     _owner(place, files, claim)  # refuse before a file is made in somebody else's directory
     if place.local is not None:
         make_directory(place.local / OWN)
-    lock = Lock.take(files, "output", LOCK)
+    lock = Lock() if place.local is None else Lock.take(files, "output", LOCK)
     try:
         owner = _owner(place, files, claim)
         output = Output(place, owner)
@@ -65,6 +74,11 @@ def _owner(place: Place, files: Files, claim: Claim) -> Owner:
         raise CheckpointError(
             f"{place.spark} was written to by this checkpoint, {claim.checkpoint}, and then "
             f"appended to by another, {owners[-1].id}, which owns it now. Choose another output"
+        )
+    if not mine and batches and Output(place).owner_of(max(batches)) == claim.checkpoint:
+        raise CheckpointError(
+            f"{place.spark}/{OWNERS} is missing or of another output: batch={max(batches)} belongs "
+            f"to this checkpoint, {claim.checkpoint}. Restore the file from a backup"
         )
     if not mine and (owners or batches) and not claim.append:
         whose = f"checkpoint {owners[-1].id}" if owners else "somebody unknown"
