@@ -40,7 +40,8 @@ def run(seed: int, directory: Path) -> Facts:
         flip_bit(path, bit)
 
     outcome = stage().outcome(directory, *SITUATIONS[situation], flip)
-    return {"outcome": outcome.name, **facts, "detail": outcome.why}
+    why = outcome.why.replace(f"{directory}/", "")
+    return {"outcome": outcome.name, **facts, "detail": why}
 
 
 def chosen(chance: random.Random, names: Iterable[str]) -> str:
