@@ -37,8 +37,6 @@ SPARK = {
     "spark.driver.bindAddress": "127.0.0.1",
     # In local mode the driver is the executor too; the default of 1g is short for 1M-row batches.
     "spark.driver.memory": "2g",
-    # Stopping a query inside of a Python foreachBatch can overflow the stack of its thread.
-    "spark.driver.extraJavaOptions": "-Xss16m",
     # As the command line sets it. Tests on other clusters and of crashes have sessions of their
     # own, and go by TCP, which is Spark's default.
     "spark.python.unix.domain.socket.enabled": "true",

@@ -2,7 +2,7 @@
 
 from anabranch import testing
 from anabranch.adapt.load import Weights
-from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermError
+from anabranch.errors import AnabranchError, CheckpointError, QueryError, RunError, TermError
 from anabranch.model.terms import (
     alike,
     band,
@@ -30,6 +30,7 @@ __all__ = [
     "Ctr",
     "Psp",
     "QueryError",
+    "RunError",
     "TermError",
     "Weights",
     "alike",

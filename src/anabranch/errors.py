@@ -17,3 +17,7 @@ class TermError(AnabranchError):
 
 class CheckpointError(AnabranchError):
     """The checkpoint, or an output, belongs to something else, or a file in it is damaged."""
+
+
+class RunError(AnabranchError):
+    """A run was ended from outside: says by what, and how to go on. See its `__context__`."""

@@ -223,7 +223,7 @@ def session(master: str, home: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Xss16m {SHORT_LIVED}",
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
         "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

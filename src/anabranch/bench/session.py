@@ -32,7 +32,6 @@ def open_session(name: str, cores: int = CORES) -> SparkSession:
         "spark.driver.memory": "4g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-Xss16m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Spares every Python task 40 ms of waiting; Spark's own joins have no such task.

@@ -52,7 +52,9 @@ def explain_job(path: Path, master: str | None) -> int:
     return 0
 
 
-def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> int:
+def run_job(
+    path: Path, master: str | None, limit: Limit, console: Console, *, verbose: bool = False
+) -> int:
     """Run a job until its input ends, it reaches its limit or it is interrupted."""
     job = read_job(path)
     running = job.running
@@ -61,7 +63,9 @@ def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> i
             f"{job.name} has no [run]; add where results and state go: "
             '[run] with sink = "out" and checkpoint = "checkpoint"'
         )
-    with spark_session(job.name, master or job.master, job.config, ui=True) as spark:
+    with spark_session(
+        job.name, master or job.master, job.config, ui=True, verbose=verbose
+    ) as spark:
         query = build_query(job, spark)
         options: dict[str, Any] = dict(running.options)
         for role, place in (("late", running.late), ("dead", running.dead)):
@@ -72,8 +76,7 @@ def run_job(path: Path, master: str | None, limit: Limit, console: Console) -> i
         console.print(f"{job.name} is running; Spark UI: {ui_address(spark)}", highlight=False)
         reached = limit.reached_by(run)
         try:
-            # A run that fails raises its error here; one that is stopped in the middle of a
-            # batch has an error as well, which is no news.
+            # A run that fails raises its error here.
             with stop_requests() as requested:
                 follow(run, console, job.name, until=lambda: requested.is_set() or reached())
         finally:

@@ -9,6 +9,7 @@ was interrupted. A run that is interrupted stops in good order, which is 0.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(arguments)
     except AnabranchError as error:
-        print(f"anabranch: {error}", file=sys.stderr)
+        print(" ".join([f"anabranch: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("anabranch: interrupted", file=sys.stderr)
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_job(run)
     run.add_argument("--seconds", type=_seconds, help="stop after this long")
     run.add_argument("--batches", type=_batches, help="stop after so many batches")
+    run.add_argument("--verbose", action="store_true", help="show Spark's log, and whole traces")
     run.set_defaults(command=_run)
 
     explain = commands.add_parser("explain", help="say what a job file would do, and stop")
@@ -127,7 +129,10 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     limit = Limit(arguments.seconds, arguments.batches)
-    return run_job(arguments.job, arguments.master, limit, Console())
+    if arguments.verbose:
+        logging.basicConfig()
+        logging.getLogger("anabranch").setLevel(logging.DEBUG)
+    return run_job(arguments.job, arguments.master, limit, Console(), verbose=arguments.verbose)
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -12,49 +12,35 @@ import re
 import socket
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from socketserver import BaseServer
 from typing import TYPE_CHECKING
 
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.errors import AnabranchError
+from anabranch.cli.sparklog import LAYOUT, new_log, starting_java
+from anabranch.errors import AnabranchError, RunError
+from anabranch.spark.failures import FROM_SPARK, first_line, in_words, note
 
 if TYPE_CHECKING:
     from anabranch.cli.jobfile import Source
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-STACK = "-Xss16m"
-"""Stopping a query inside a Python `foreachBatch` nests deep enough in the stream's thread to
-overflow Java's usual stack of 1 MB."""
-
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 """How the JVM talks to Python workers. By TCP, the default, some small packet of every Python
 task waits 40 ms for an acknowledgement."""
-
-LOGGING = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
-"""
-"""What Spark may write between the lines of a live view: errors, without their stacks. The
-gateway's level is what a session from Python takes for its own."""
 
 
 def settings(master: str, config: Mapping[str, str], *, ui: bool) -> dict[str, str]:
     """Spark's configuration for a command: our defaults, then what the user asked for.
 
-    >>> settings("local[2]", {"spark.driver.extraJavaOptions": "-Xmx2g"}, ui=False)[JAVA_OPTIONS]
-    '-Xmx2g -Xss16m'
     >>> settings("local[2]", {SOCKETS: "false"}, ui=False)[SOCKETS]
     'false'
     """
@@ -69,11 +55,7 @@ def settings(master: str, config: Mapping[str, str], *, ui: bool) -> dict[str, s
         # laptops that change networks); a local run needs no other address than this one.
         chosen["spark.driver.host"] = "127.0.0.1"
         chosen["spark.driver.bindAddress"] = "127.0.0.1"
-    chosen |= config
-    options = chosen.get(JAVA_OPTIONS, "")
-    if "-Xss" not in options:
-        options = f"{options} {STACK}".strip()
-    return chosen | {JAVA_OPTIONS: options}
+    return chosen | dict(config)
 
 
 def is_local(master: str) -> bool:
@@ -83,9 +65,46 @@ def is_local(master: str) -> bool:
 
 @contextmanager
 def spark_session(
-    name: str, master: str, config: Mapping[str, str] | None = None, *, ui: bool = False
+    name: str,
+    master: str,
+    config: Mapping[str, str] | None = None,
+    *,
+    ui: bool = False,
+    verbose: bool = False,
 ) -> Iterator[SparkSession]:
-    """Open a session for one command and close it behind it."""
+    """Open a session for one command and close it behind it.
+
+    What fails in it is raised as one sentence. Spark's own log goes to a file, which is kept and
+    named where a run fails; to the terminal where `verbose`.
+    """
+    log = None if verbose else new_log()
+    chosen = settings(master, config or {}, ui=ui)
+    try:
+        # Executors on this machine are children of Java, and end by the signal that it ignores.
+        with starting_java(log, deaf=not master.startswith("local-cluster")):
+            spark = _start(name, master, chosen)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+    except RunError as error:
+        raise _with_log(error, log) from None
+    except AnabranchError:
+        _forget(log)
+        raise
+    except Exception as error:  # noqa: BLE001 - a command fails in one sentence
+        note(error)
+        said = in_words(error, "of the job")
+        if not isinstance(said, AnabranchError):
+            said = RunError(f"the run failed: {first_line(error)}")
+        raise _with_log(said, log) from None
+    except BaseException:
+        _forget(log)
+        raise
+    _forget(log)
+
+
+def _start(name: str, master: str, chosen: dict[str, str]) -> SparkSession:
     # Workers must run the interpreter that has Anabranch and its dependencies; a user who has set
     # the variable (a cluster whose machines keep Python elsewhere) knows better.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -94,26 +113,46 @@ def spark_session(
     # It writes a refused expression and its Java stack to the terminal; our message is enough.
     # Asked for by PySpark's own class: the first to name a logger decides of what class it is.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    chosen = settings(master, config or {}, ui=ui)
+    # They print 23 lines when Java goes; whoever asks Java for something notices as well.
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = _keep_quiet  # type: ignore[assignment, method-assign] # there is no other way
+    options = chosen.get(JAVA_OPTIONS, "")
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
-        if "log4j2.configurationFile" not in chosen[JAVA_OPTIONS]:
-            file.write(LOGGING)
+        if "log4j2.configurationFile" not in options:
+            file.write(LAYOUT)
             file.flush()
             # Set before Java starts, because most of Spark's chatter is over once it is up.
-            chosen[JAVA_OPTIONS] += f" -Dlog4j2.configurationFile={file.name}"
+            chosen[JAVA_OPTIONS] = f"{options} -Dlog4j2.configurationFile={file.name}".strip()
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in chosen.items():
             builder = builder.config(key, value)
         try:
-            spark = builder.getOrCreate()
+            return builder.getOrCreate()
         except PySparkException as error:
-            raise AnabranchError(
-                f"Spark did not start on {master}: {_first_line(error)}"
-            ) from error
-    try:
-        yield spark
-    finally:
+            note(error)
+            raise RunError(f"Spark did not start on {master}: {_first_line(error)}") from None
+
+
+def _keep_quiet(_server: BaseServer, _request: object, _address: object) -> None:
+    logging.getLogger("anabranch").debug("Java has left")
+
+
+def _stop(spark: SparkSession) -> None:
+    """Close a session, which may have ended by itself."""
+    with warnings.catch_warnings(), suppress(*FROM_SPARK):
+        warnings.simplefilter("ignore", RuntimeWarning)  # "unable to cleanly shut down"
         spark.stop()
+
+
+def _with_log(error: AnabranchError, log: Path | None) -> AnabranchError:
+    if log is not None:
+        error.add_note(f"(Spark's own log: {log})")
+    return error
+
+
+def _forget(log: Path | None) -> None:
+    if log is not None:
+        log.unlink(missing_ok=True)
 
 
 def ui_address(spark: SparkSession) -> str | None:

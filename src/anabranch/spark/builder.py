@@ -22,7 +22,9 @@ from anabranch.routing.base import Router
 from anabranch.routing.strategies import Strategy, router_for
 from anabranch.spark.analysis import Analysis, Compiled
 from anabranch.spark.envelope import Envelope, tagged_union
+from anabranch.spark.failures import said_in_words
 from anabranch.spark.inputs import Input
+from anabranch.spark.preflight import check_workers
 from anabranch.spark.run import Run
 from anabranch.spark.runtime import Runtime
 from anabranch.spark.sinks import Sink, check_places, open_sinks
@@ -140,12 +142,14 @@ class JoinQuery:
             )
         when = _trigger(trigger)
         router = self._router(strategy, hosts)
+        check_workers(self.inputs[0].frame.sparkSession, self._slots())
         sinks = {"results": sink, "late": late, "dead": dead}
         place = Place.of(str(checkpoint))
         check_places(sinks, place)
         store = Store.at(str(place.local or place.spark))
-        checkpoint_id = store.claim(self.description())
-        lock = Lock.take(store.files)
+        with said_in_words(str(checkpoint)):
+            checkpoint_id = store.claim(self.description())
+            lock = Lock.take(store.files)
         try:
             runtime = self._runtime(store, router, sink, late, dead)
             runtime.late_warning = late_warning

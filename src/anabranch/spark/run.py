@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import re
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.errors import AnabranchError, CheckpointError, QueryError, TermError
+from anabranch.errors import QueryError
 from anabranch.model.duration import Duration, microseconds
 from anabranch.report.diagnosis import Diagnosis, diagnosed
 from anabranch.report.progress import progress, readable_time
 from anabranch.report.under_way import under_way
 from anabranch.routing.strategies import Strategy, described, router_for
+from anabranch.spark.failures import FROM_SPARK, in_words, note, short
 from anabranch.spark.runtime import Runtime
 from anabranch.state.eventlog import read_events
 from anabranch.state.lock import Lock
 from anabranch.state.requests import RESCALE, RESIZE, SWITCH
 
-_IN_TASKS: dict[str, type[AnabranchError]] = {
-    "TermError": TermError,
-    "CheckpointError": CheckpointError,
-}
+GRACE_SECONDS = 5.0
+"""How long a stop waits for the batch under way before it cancels its jobs."""
+
+
+class Interrupted(Exception):  # noqa: N818 - Spark's word for it
+    """Tells Spark that a batch ended because its query was stopped.
+
+    Spark looks for these words in what a Python callback raised, to know a stop from a failure,
+    by a regular expression that takes stack for every character of it: the errors of a batch that
+    is cut off, with their Java stacks, overflow the 1 MB that a thread has. This is short.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling stop: "
+            "java.lang.InterruptedException"
+        )
 
 
 class Run:
@@ -37,6 +50,7 @@ class Run:
         self._query: StreamingQuery | None = None
         self._bounded: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._stopping, self._cut_off = threading.Event(), threading.Event()
 
     # -- started by the builder ----------------------------------------------------------------
 
@@ -55,30 +69,50 @@ class Run:
 
     def _process(self, frame: DataFrame, batch: int) -> None:
         try:
+            if self._stopping.is_set():
+                self._wait_for_the_stop()
             # A private copy of the session: this reaches no other query of the user's.
             conf = frame.sparkSession.conf
             conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
             # It would make a job of every hop, and plan anew in between.
             conf.set("spark.sql.adaptive.enabled", "false")
             self._runtime.process(frame, batch)
-        except BaseException as error:
-            self._failure = _understood(error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - it is kept, and Spark is told in short
+            if self._cut_off.is_set():
+                raise Interrupted from None
+            raise short(self._fail(error), batch) from None
+
+    def _wait_for_the_stop(self) -> None:
+        """No batch begins once a stop was asked for; Spark must know of it before this one ends."""
+        self._cut_off.set()
+        while self._query is not None and self._query.isActive:
+            time.sleep(0.01)
+        raise Interrupted
 
     def _process_bounded(self) -> None:
         try:
             self._runtime.process(None, 0)
         except BaseException as error:  # noqa: BLE001 - it is kept, and raised to who waits
-            self._failure = _understood(error)
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> BaseException:
+        """Keep why the run failed, in words."""
+        note(error)
+        self._failure = in_words(error, self._runtime.store.files.root)
+        return self._failure
 
     # -- the public surface ------------------------------------------------------------------
 
     @property
     def is_active(self) -> bool:
-        if self._query is not None:
-            active = bool(self._query.isActive)
-        else:
+        if self._query is None:
             active = self._bounded is not None and self._bounded.is_alive()
+        else:
+            try:
+                active = bool(self._query.isActive)
+            except FROM_SPARK as error:  # Java is gone, and the query with it
+                self._failure or self._fail(error)
+                active = False
         if not active:
             self._lock.release()
         return active
@@ -86,11 +120,11 @@ class Run:
     @property
     def exception(self) -> BaseException | None:
         """Why the run failed; None while it runs and after a good end."""
-        if self._failure is not None:
-            return self._failure
-        if self._query is not None and not self._query.isActive:
-            return self._query.exception()
-        return None
+        if self._failure is None and self._query is not None and not self.is_active:
+            found = None if self._failure else self._query.exception()
+            if found is not None:
+                self._fail(found)
+        return self._failure
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for the end, at most `timeout` seconds; True if it came. A failed run raises."""
@@ -103,21 +137,38 @@ class Run:
             else:
                 # Whole seconds are all that its type admits, but it takes parts of them.
                 self._query.awaitTermination(max(timeout, 0.001))  # type: ignore[arg-type]
-        except StreamingQueryException as error:
-            raise (self._failure or error) from None
+        except FROM_SPARK as error:
+            raise (self._failure or self._fail(error)) from None
         finally:
             over = not self.is_active
-        if self._query is None and self._failure is not None:
+        if over and self._failure is not None:
             raise self._failure
         return over
 
     def stop(self) -> None:
-        """End the run. What is committed stays; a batch under way is repeated by the next run."""
+        """End the run, after the batch under way, or in it where it takes longer than 5 seconds.
+
+        What is committed stays; a batch that was cut off is repeated by the next run.
+        """
         if self._query is not None:
-            self._query.stop()
+            self._stopping.set()
+            try:
+                self._let_the_batch_end(self._query)
+            finally:
+                self._cut_off.set()
+                if self.is_active:
+                    self._query.stop()
         elif self._bounded is not None:
             self._bounded.join()
         self._lock.release()
+
+    def _let_the_batch_end(self, query: StreamingQuery) -> None:
+        """Wait until Spark is between two batches, or the next one waits for the stop."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self.is_active and not self._cut_off.is_set() and time.monotonic() < deadline:
+            if not query.status["isTriggerActive"]:
+                return
+            time.sleep(0.02)
 
     # -- changes while it runs ---------------------------------------------------------------
 
@@ -191,13 +242,3 @@ class Run:
     def diagnose(self) -> Diagnosis:
         """Why there is no output, or so much: the likeliest cause in words, and the numbers."""
         return diagnosed(self.progress)
-
-
-def _understood(error: BaseException) -> BaseException:
-    """An error of ours that was raised in a task comes back as text in Spark's; bring it back."""
-    if isinstance(error, AnabranchError):
-        return error
-    found = re.search(r"anabranch\.errors\.(\w+): (.*)", str(error))
-    if found and found[1] in _IN_TASKS:
-        return _IN_TASKS[found[1]](found[2].strip())
-    return error
