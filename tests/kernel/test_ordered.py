@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch.kernel.bands import BandKernel
 from anabranch.kernel.base import Probe, Target
-from anabranch.kernel.ordered import BandKernel, IntervalKernel
+from anabranch.kernel.ordered import IntervalKernel
 from anabranch.kernel.reference import DEFINITIONS
 from anabranch.model.query import Operand, Term
 from anabranch.model.terms import Band, Interval

@@ -9,9 +9,10 @@ import sqlglot
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from sqlglot import exp
 
 import anabranch as ab
-from anabranch.model.sql import DIALECT, explicit
+from anabranch.model.sql import DIALECT
 from tests.streams import Answer, counted
 
 TS = "timestamp'2026-01-01' ts"
@@ -70,6 +71,19 @@ def test_operators_bind_as_in_spark(spark: SparkSession, term: str) -> None:
 
 OPERATORS = (*"+-*/%&^|=<", "DIV", "||", "<>", "<=", ">=", "<=>", "AND", "OR")
 ENDS = ["", "", "", " IS NULL", " IN (1, 2)", " NOT BETWEEN 1 AND 2", " LIKE 'x'"]
+
+
+OPERATOR = exp.Binary | exp.Unary | exp.Between | exp.In
+
+
+def explicit(node: exp.Expr) -> exp.Expr:
+    """A copy with every operand in parentheses: it shows how the text was read."""
+    copied = node.copy()
+    for part in reversed(list(copied.walk())):
+        inner = isinstance(part, OPERATOR) and isinstance(part.parent, OPERATOR)
+        if inner and not isinstance(part.parent, exp.Paren):
+            part.replace(exp.Paren(this=part.copy()))
+    return copied
 
 
 def test_drawn_expressions_are_parsed_into_sparks_tree(spark: SparkSession) -> None:

@@ -38,7 +38,7 @@ WRONG_TERMS: list[tuple[Any, str]] = [
     ("a.k IN (SELECT 1)", "subquery"),
     ("nosuchfunction(a.k, b.k)", "nosuchfunction"),
     ("1 = 1", "names no column"),
-    (17, "is no term"),
+    (17, "is not a term"),
     (ab.equal("a.k", "a.k"), "two different streams"),
     (ab.band("a.s", "b.s", 1), "a band compares numbers"),
     (ab.within("a.k", "b.v", 1), "arrays of numbers"),

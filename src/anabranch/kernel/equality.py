@@ -98,13 +98,6 @@ def equals(left: pa.Array, right: pa.Array) -> Bools:
     if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
         a, b = numbers(left), numbers(right)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-    elif pa.types.is_nested(left.type):
-        # Arrow compares no nested values; keys of this kind are rare, and hashed first.
-        same = np.fromiter(
-            (a == b for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)),
-            np.bool_,
-            len(left),
-        )
     else:
         same = np.asarray(pc.fill_null(pc.equal(left, right), False))
     if left.null_count or right.null_count:

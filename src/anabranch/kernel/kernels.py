@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from anabranch.kernel import sets, vectors, weighted
+from anabranch.kernel.bands import BandKernel
 from anabranch.kernel.base import Kernel
 from anabranch.kernel.equality import EqualKernel
 from anabranch.kernel.general import ExpressionKernel, MatchKernel
 from anabranch.kernel.images import AlikeKernel
-from anabranch.kernel.ordered import BandKernel, IntervalKernel
+from anabranch.kernel.ordered import IntervalKernel
 from anabranch.model.query import Query, Term
 from anabranch.model.terms import (
     Alike,

@@ -1,4 +1,4 @@
-"""Bands and intervals: a sorted index searched for a range of values.
+"""Intervals, and what they share with bands: a sorted index searched for a range of values.
 
 Values are searched as float64, whose rounding keeps their order, with a margin for the rounding
 of sums; the definition then decides on the values as they are.
@@ -18,20 +18,24 @@ from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target
 from anabranch.kernel.columns import numbers
 from anabranch.kernel.pairs import everything, ranges
 from anabranch.model.query import Term
-from anabranch.model.terms import Band, Interval
+from anabranch.model.terms import Interval
 
 Floats = npt.NDArray[np.float64]
 
-_ROUNDING = 1e-6
-"""Margin relative to a band's width: more than float32 differences are rounded by."""
+_ULPS = 1e-12
+"""Margin relative to values that were subtracted: more than any rounding on the way."""
+_ULP = 1e-15
+"""Margin relative to a value: some four times the rounding to a double."""
 
 
-def _sorted_index(values: Floats) -> Index:
+def sorted_index(values: Floats) -> Index:
+    """Values in order, and the rows that have them."""
     order = np.argsort(values, kind="stable")
     return {"values": values[order], "rows": order.astype(np.int32)}
 
 
-def _between(index: Index, low: Floats, high: Floats) -> Iterator[Pairs]:
+def between(index: Index, low: Floats, high: Floats) -> Iterator[Pairs]:
+    """Rows whose value lies between two bounds, for each pair of bounds."""
     values, rows = index["values"], index["rows"]
     start = np.searchsorted(values, low, "left")
     stop = np.searchsorted(values, high, "right")
@@ -39,43 +43,9 @@ def _between(index: Index, low: Floats, high: Floats) -> Iterator[Pairs]:
         yield probes, rows[positions]
 
 
-def _floats(column: pa.Array) -> Floats:
+def floats(column: pa.Array) -> Floats:
+    """Any numbers as float64."""
     return numbers(column).astype(np.float64, copy=False)
-
-
-class BandKernel:
-    """`abs(left - right) <= width`."""
-
-    exact = False
-    costly = False
-
-    def __init__(self, term: Term) -> None:
-        assert isinstance(term.kind, Band)
-        self._band = term.kind
-        self._streams = tuple(operand.stream for operand in term.operands)
-
-    def holds(self, columns: Sequence[pa.Array]) -> Bools:
-        left, right = (_wide(numbers(column)) for column in columns)
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.abs(left - right)
-        if gap.dtype.kind == "f":
-            gap = gap.astype(np.float64)  # subtract as Spark does, compare with a double
-        near = gap < self._band.width if self._band.strict else gap <= self._band.width
-        if left.dtype.kind == "i":
-            # Where an integer difference overflows, it is out of every band.
-            near &= np.abs(left.astype(np.float64) - right) < 2.0**63
-        return _known(near, columns)
-
-    def prepare(self, stream: int, columns: Mapping[int, pa.Array], times: Ints) -> Index:
-        return _sorted_index(_floats(columns[self._streams.index(stream)]))
-
-    def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:
-        (position,) = probe.columns
-        values = _floats(probe.columns[position])
-        # An infinite value is at distance NaN from itself, and NaN from everything: no partners.
-        reach = self._band.width * (1 + _ROUNDING) + np.abs(values) * 1e-12
-        with np.errstate(invalid="ignore"):
-            yield from _between(target.index, values - reach, values + reach)
 
 
 _COMPARE: dict[tuple[bool, bool], Callable[..., Any]] = {
@@ -113,43 +83,49 @@ class IntervalKernel:
         if any(not _numeric(column.type) for column in columns.values()):
             return None
         if stream == self._value_stream:
-            return _sorted_index(_ranked(columns[0]))
+            return sorted_index(_ranked(columns[0]))
         if self._low is None or self._high is None:
             (bound,) = columns
-            return _sorted_index(_ranked(columns[bound]))
+            return sorted_index(_ranked(columns[bound]))
         low, high = _ranked(columns[self._low]), _ranked(columns[self._high])
         with np.errstate(invalid="ignore"):
             widths = high - low
         widest = float(np.max(widths, initial=0.0)) if not np.isnan(widths).any() else np.inf
-        return {**_sorted_index(low), "widest": np.array([widest])}
+        return {**sorted_index(low), "widest": np.array([widest])}
 
     def candidates(self, stream: int, target: Target, probe: Probe) -> Iterator[Pairs]:
         if not target.index:
             yield from everything(len(probe.low), len(target.times))
         elif stream == self._value_stream:
-            yield from _between(target.index, *self._bounds(probe))
+            yield from between(target.index, *_widened(*self._bounds(probe)))
         else:
             value = _ranked(probe.columns[0])
             low = np.full(len(value), -np.inf)
             high = np.full(len(value), np.inf)
             if self._low is not None and self._high is not None:
                 with np.errstate(invalid="ignore"):
-                    low = (
-                        value - target.index["widest"][0] * (1 + _ROUNDING) - np.abs(value) * 1e-12
-                    )
+                    widest = target.index["widest"][0]
+                    low = value - widest * (1 + _ULPS) - np.abs(value) * _ULPS
                 low = np.where(np.isnan(low), -np.inf, low)
                 high = value
             elif self._low is not None:
                 high = value
             else:
                 low = value
-            yield from _between(target.index, low, high)
+            yield from between(target.index, *_widened(low, high))
 
     def _bounds(self, probe: Probe) -> tuple[Floats, Floats]:
         size = len(probe.low)
         low = np.full(size, -np.inf) if self._low is None else _ranked(probe.columns[self._low])
         high = np.full(size, np.inf) if self._high is None else _ranked(probe.columns[self._high])
         return low, high
+
+
+def _widened(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Bounds with room for decimals, which are not always rounded to the nearest double."""
+    with np.errstate(invalid="ignore"):
+        wider = low - np.abs(low) * _ULP, high + np.abs(high) * _ULP
+    return np.where(np.isinf(low), low, wider[0]), np.where(np.isinf(high), high, wider[1])
 
 
 def compare(left: pa.Array, right: pa.Array, *, lower: bool, strict: bool) -> Bools:
@@ -160,7 +136,7 @@ def compare(left: pa.Array, right: pa.Array, *, lower: bool, strict: bool) -> Bo
             a, b = b, a
         nan = np.isnan(a)
         above = (a > b) | (nan & ~np.isnan(b)) if strict else (a >= b) | nan
-        return _known(above, (left, right))
+        return both_known(above, (left, right))
     answer = _COMPARE[lower, strict](left, right)
     return np.asarray(pc.fill_null(answer, False))
 
@@ -176,16 +152,12 @@ def _numeric(kind: pa.DataType) -> bool:
 
 def _ranked(column: pa.Array) -> Floats:
     """Values as float64 in Spark's order: NaN ranks with the greatest."""
-    values = _floats(column)
+    values = floats(column)
     return np.where(np.isnan(values), np.inf, values)
 
 
-def _wide(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers as int64, so that a difference of small ones cannot wrap around."""
-    return values.astype(np.int64) if values.dtype.kind in "iub" else values
-
-
-def _known(answer: Bools, columns: Sequence[pa.Array]) -> Bools:
+def both_known(answer: Bools, columns: Sequence[pa.Array]) -> Bools:
+    """An answer that is false wherever one of the columns is null."""
     for column in columns:
         if column.null_count:
             answer = answer & np.asarray(column.is_valid())

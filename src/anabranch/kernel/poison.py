@@ -21,6 +21,7 @@ from anabranch.kernel.block import ROW, SEGMENT, Block
 from anabranch.kernel.kernels import kernels_of
 from anabranch.kernel.order import Step
 from anabranch.kernel.partial import Refs
+from anabranch.kernel.tally import shown
 from anabranch.model.query import Query
 
 WITNESSES = 16
@@ -30,8 +31,7 @@ MOST = 1000
 """Rows that a task sets aside in one batch; where there are more, the term is wrong, not they."""
 
 SHOWN = 1000
-"""Characters of a message at most; a value is cut before that."""
-_VALUE = 60
+"""Characters of a message at most."""
 
 OUTLOOK = "With start(dead=…) such a row is set aside, and the run goes on"
 
@@ -233,7 +233,7 @@ def row_text(
     """A row in words: its stream, its time and its values."""
     values = [
         f"{stored.sql if stored.name.startswith('#') else stored.name}="
-        f"{str(columns[stored.name][row].as_py())[:_VALUE]}"
+        f"{shown(columns[stored.name], row)}"
         for stored in query.stored[stream]
         if stored.name in columns
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -111,7 +112,13 @@ def _equal(_: Equal, left: Any, right: Any, *_hashes: Any) -> bool:
 
 def _band(kind: Band, left: Any, right: Any) -> bool:
     gap = abs(left - right)
-    return bool(gap < kind.width if kind.strict else gap <= kind.width)
+    if not isinstance(gap, float):
+        exact = Decimal(kind.width)
+        return bool(gap < exact if kind.strict else gap <= exact)
+    width = float(kind.width)
+    if kind.loose:
+        return bool(gap <= width * (1 + 1e-6) + max(abs(left), abs(right)) * 1e-12)
+    return bool(gap < width if kind.strict else gap <= width)
 
 
 def _at_most(left: Any, right: Any, *, strict: bool) -> bool:

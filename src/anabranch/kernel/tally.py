@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch.kernel.base import Ints
 from anabranch.kernel.block import Block
 from anabranch.model.query import Query
 
+SHOWN = 60
+"""Characters of a value that are shown."""
 TOP = 5
 """How many of the most multiplying rows a task names."""
 
@@ -94,10 +97,18 @@ def described_row(
             and not operand.column.startswith("#")
         }
     )
-    values = {name: str(block.columns[name][row].as_py())[:60] for name in columns}
+    values = {name: shown(block.columns[name], row) for name in columns}
     return {
         "stream": query.streams[stream].name,
         "time": int(block.times[row]),
         "values": values,
         "results": results,
     }
+
+
+def shown(column: pa.Array, row: int) -> str:
+    """A value for people. What Python has no value for, a year beyond 9999 say, is its type."""
+    try:
+        return str(column[row].as_py())[:SHOWN]
+    except (ValueError, OverflowError, pa.ArrowException):
+        return f"<{column.type}>"

@@ -4,22 +4,31 @@ A condition is split into conjuncts. One that touches a single stream is a filte
 comparisons and `abs(a.x - b.x) <= c` between two streams become the terms that have an index;
 what is left becomes an expression over operands, each of which belongs to one stream and is
 computed by Spark when the row arrives.
+
+sqlglot reads SQL nearly as Spark does. So nothing here is believed before Spark's analyzer has
+found that the parts mean what the user wrote (`anabranch.spark.analysis`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import sqlglot
 from sqlglot import exp
 
 from anabranch.errors import QueryError
+from anabranch.model.conjuncts import sides, split
 from anabranch.model.dialect import SparkText
 from anabranch.model.stability import refuse_unstable
-from anabranch.model.terms import Band, Equal, Expression, Interval, Kind, Request
+from anabranch.model.terms import Band, Equal, Interval, Kind, Request
 
 DIALECT = SparkText
+
+
+class UnreadableError(QueryError):
+    """SQL that sqlglot does not read; Spark may."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,17 @@ class Spanning:
     node: exp.Expr
     operands: tuple[str, ...]
 
+    def restored(self) -> str:
+        """The expression with its operands back in their places: how it was read."""
+        node = self.node.copy()
+        for column in list(node.find_all(exp.Column)):
+            operand = sqlglot.parse_one(self.operands[int(column.name[1:])], read=DIALECT)
+            if column is node:
+                node = operand
+            else:
+                column.replace(exp.Paren(this=operand))
+        return node.sql(dialect=DIALECT)
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -52,7 +72,7 @@ class Scope:
             node = sqlglot.parse_one(text, read=DIALECT)
         except sqlglot.errors.SqlglotError as error:
             reason = str(error).splitlines()[0]
-            raise QueryError(f'"{text}" is not a SQL expression: {reason}') from error
+            raise UnreadableError(f'"{text}" is not a SQL expression: {reason}') from error
         if node.find(exp.Query, exp.AggFunc, exp.Window):
             raise QueryError(
                 f'"{text}" has a subquery, an aggregate or a window function; '
@@ -63,7 +83,15 @@ class Scope:
 
     def streams(self, node: exp.Expr, text: str) -> frozenset[int]:
         """The positions of the streams that an expression touches."""
-        return frozenset(self._stream(column, text) for column in node.find_all(exp.Column))
+        return frozenset(self.columns(node, text))
+
+    def columns(self, node: exp.Expr, text: str) -> dict[int, set[str]]:
+        """The columns that an expression touches, by the position of their stream."""
+        found: dict[int, set[str]] = {}
+        for column in node.find_all(exp.Column):
+            if len(column.parts) > 1 or not _is_variable(column):
+                found.setdefault(self._stream(column, text), set()).add(column.parts[1].name)
+        return found
 
     def _stream(self, column: exp.Column, text: str) -> int:
         parts = [part.name for part in column.parts]
@@ -88,26 +116,36 @@ class Scope:
             )
         return next(iter(streams)), node
 
-    def condition(self, text: str) -> list[Filter | Request | Spanning]:
-        """A condition as its filters, indexed terms and remaining expressions."""
+    def conjuncts(self, text: str) -> list[str]:
+        """The conditions that must all hold, as they were written."""
+        try:
+            return split(text)
+        except sqlglot.errors.SqlglotError as error:
+            raise UnreadableError(f'"{text}" is not a SQL expression: {error}') from error
+
+    def condition(self, conjuncts: Sequence[str]) -> list[Filter | Request | Spanning]:
+        """Conditions as filters, indexed terms and remaining expressions."""
         pieces: list[Filter | Request | Spanning] = []
-        for node in _conjuncts(self.parse(text)):
+        for text in conjuncts:
+            node = self.parse(text).unnest()
             streams = self.streams(node, text)
-            sql = node.sql(dialect=DIALECT)
-            if not streams:
-                raise QueryError(f'"{sql}" names no column: it is the same for every row')
-            if len(streams) == 1:
-                pieces.append(Filter(sql, next(iter(streams)), sql))
-            else:
-                pieces.append(self._indexed(node, sql) or self.spanning(node, sql))
+            if len(streams) < 2:
+                # What names no column is the same for every row: for those of the first stream too.
+                pieces.append(Filter(text, next(iter(streams), 0), text))
+                continue
+            for part in _bounds(node):
+                written = text if part is node else part.sql(dialect=DIALECT)
+                pieces.append(self._indexed(part, written) or self.spanning(part, written))
         return _intervals(pieces)
 
     def _indexed(self, node: exp.Expr, text: str) -> Request | None:
         if not isinstance(node, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
         left, right = node.left.unnest(), node.right.unnest()
+        words = sides(text)
         if isinstance(node, exp.GT | exp.GTE):
             left, right = right, left
+            words = words and (words[1], words[0])
         strict = isinstance(node, exp.LT | exp.GT)
         if not isinstance(node, exp.EQ):
             banded = self._band(left, right, strict=strict, text=text)
@@ -115,7 +153,7 @@ class Scope:
                 return banded
         if not self._apart(left, right, text):
             return None
-        operands = (left.sql(dialect=DIALECT), right.sql(dialect=DIALECT))
+        operands = words or (left.sql(dialect=DIALECT), right.sql(dialect=DIALECT))
         kind: Kind = Equal() if isinstance(node, exp.EQ) else Interval(False, True, False, strict)
         return Request(text, kind, operands)
 
@@ -130,7 +168,10 @@ class Scope:
         if not self._apart(a, b, text):
             return None
         operands = (a.sql(dialect=DIALECT), b.sql(dialect=DIALECT))
-        return Request(text, Band(float(right.name), strict), operands)
+        written = right.name
+        return Request(
+            text, Band(Decimal(written), strict, double="e" in written.lower()), operands
+        )
 
     def _apart(self, left: exp.Expr, right: exp.Expr, text: str) -> bool:
         """Whether each side belongs to one stream, and to different ones."""
@@ -138,7 +179,11 @@ class Scope:
         return len(a) == 1 and len(b) == 1 and a != b
 
     def spanning(self, node: exp.Expr, text: str) -> Spanning:
-        """Take the largest single-stream parts out of an expression, as operands."""
+        """Take the largest single-stream parts out of an expression, as operands.
+
+        Where Spark may not come to evaluate a part, in a branch say, it is taken only if that
+        cannot fail: operands are computed for every row.
+        """
         operands: list[str] = []
 
         def replace(part: exp.Expr) -> exp.Expr:
@@ -146,6 +191,10 @@ class Scope:
                 return part
             if len(self.streams(part, text)) != 1 or isinstance(part, exp.Boolean):
                 return part
+            if not cannot_fail(part) and part.find_ancestor(*_BRANCHES):
+                return part
+            if not isinstance(part, exp.Column) and part.find_ancestor(exp.Lambda):
+                return part  # it may have the lambda's variable in it
             sql = part.sql(dialect=DIALECT)
             if sql not in operands:
                 operands.append(sql)
@@ -166,14 +215,38 @@ def _outermost(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.E
     return node
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    node = node.unnest()
-    if isinstance(node, exp.And):
-        return _conjuncts(node.left) + _conjuncts(node.right)
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        value, low, high = node.this, node.args["low"], node.args["high"]
-        return [exp.GTE(this=value.copy(), expression=low), exp.LTE(this=value, expression=high)]
-    return [node]
+def _is_variable(column: exp.Column) -> bool:
+    """Whether a name is the variable of a lambda around it."""
+    scope = column.find_ancestor(exp.Lambda)
+    while scope is not None:
+        if column.name in {variable.name for variable in scope.expressions}:
+            return True
+        scope = scope.find_ancestor(exp.Lambda)
+    return False
+
+
+_BRANCHES = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Lambda, exp.In)
+_TOTAL = (
+    exp.Column | exp.Identifier | exp.Dot | exp.Literal | exp.Boolean | exp.Null | exp.Paren
+    | exp.And | exp.Or | exp.Not | exp.Is | exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE
+    | exp.NullSafeEQ | exp.Coalesce | exp.Lower | exp.Upper | exp.Length | exp.DPipe | exp.Trim
+)  # fmt: skip
+
+
+def cannot_fail(node: exp.Expr) -> bool:
+    """Whether an expression has a value for every row: no cast, no overflow, no division."""
+    return all(isinstance(part, _TOTAL) for part in node.walk())
+
+
+def _bounds(node: exp.Expr) -> list[exp.Expr]:
+    """`x BETWEEN low AND high` as the two comparisons that Spark makes of it."""
+    if not isinstance(node, exp.Between) or node.args.get("symmetric"):
+        return [node]
+    value, low, high = node.this, node.args["low"], node.args["high"]
+    return [
+        exp.GTE(this=value.copy(), expression=low.copy()),
+        exp.LTE(this=value.copy(), expression=high.copy()),
+    ]
 
 
 def _intervals(
@@ -196,7 +269,8 @@ def _intervals(
         assert isinstance(below.kind, Interval)
         kind = Interval(True, True, above.kind.high_strict, below.kind.high_strict)
         operands = (below.operands[0], above.operands[0], below.operands[1])
-        joined[joined.index(partner)] = Request(f"{partner.text} AND {piece.text}", kind, operands)
+        text = f"{partner.text} AND {piece.text}"
+        joined[joined.index(partner)] = Request(text, kind, operands, (partner, piece))
     return joined
 
 
@@ -221,37 +295,3 @@ def _table(operand: str) -> str:
     column = sqlglot.parse_one(operand, read=DIALECT).find(exp.Column)
     assert column is not None
     return column.parts[0].name.lower()
-
-
-_PORTABLE = (
-    exp.Column | exp.Identifier | exp.Literal | exp.Boolean | exp.Null | exp.Paren
-    | exp.And | exp.Or | exp.Not | exp.Is | exp.In | exp.Between
-    | exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE | exp.NullSafeEQ
-    | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg | exp.Abs
-    | exp.Case | exp.If | exp.Coalesce | exp.Greatest | exp.Least
-    | exp.Interval | exp.Var | exp.Sqrt
-)  # fmt: skip
-"""What Spark and DuckDB mean the same by, on operands that Spark has computed."""
-_OPERATOR = exp.Binary | exp.Unary | exp.Between | exp.In
-
-
-def to_duckdb(spanning: Spanning) -> Expression | None:
-    """The expression in DuckDB's dialect; None where the two might differ, and Spark decides."""
-    if not all(isinstance(node, _PORTABLE) for node in spanning.node.walk()):
-        return None
-    node = explicit(spanning.node)
-    for remainder in reversed(list(node.find_all(exp.Mod))):
-        # As sqlglot does with divisions: null is what Spark gives, unless it raises an error.
-        divisor = exp.Nullif(this=remainder.expression.copy(), expression=exp.Literal.number(0))
-        remainder.set("expression", divisor)
-    return Expression(node.sql(dialect="duckdb"))
-
-
-def explicit(node: exp.Expr) -> exp.Expr:
-    """A copy with every operand in parentheses: operators of two dialects bind differently."""
-    copied = node.copy()
-    for part in reversed(list(copied.walk())):
-        inner = isinstance(part, _OPERATOR) and isinstance(part.parent, _OPERATOR)
-        if inner and not isinstance(part.parent, exp.Paren):
-            part.replace(exp.Paren(this=part.copy()))
-    return copied

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from anabranch.errors import QueryError
@@ -25,8 +26,14 @@ class Equal:
 class Band:
     """`abs(left - right) <= width`, or `<` where strict."""
 
-    width: float
+    width: Decimal | float
     strict: bool = False
+    wraps: int | None = None
+    """Bits after which a difference of integers wraps around, as it does in Spark without ANSI."""
+    double: bool = False
+    """Whether the width was written as a double, so that Spark compares doubles."""
+    loose: bool = False
+    """Whether it only finds candidates: the width is widened by what rounding may add."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,8 @@ class Request:
     text: str
     kind: Kind
     operands: tuple[str, ...]
+    parts: tuple[Request, ...] = ()
+    """The requests that it was put together from."""
 
 
 def equal(left: str, right: str) -> Request:
@@ -128,10 +137,14 @@ def equal(left: str, right: str) -> Request:
     return Request(f"{left} = {right}", Equal(), (left, right))
 
 
-def band(left: str, right: str, width: float) -> Request:
+def band(left: str, right: str, width: float | Decimal) -> Request:
     """Two numbers differ by at most `width`."""
-    width = _number("band", "width", width, at_least=0)
-    return Request(f"band({left}, {right}, width={width:g})", Band(width), (left, right))
+    exact = width if isinstance(width, Decimal) else None
+    number = _number("band", "width", width, at_least=0)
+    if math.isinf(number):
+        raise QueryError("band: width is infinite, which every pair satisfies; write a number")
+    kind = Band(exact if exact is not None else Decimal(repr(number)))
+    return Request(f"band({left}, {right}, width={number:g})", kind, (left, right))
 
 
 def within(left: str, right: str, distance: float) -> Request:

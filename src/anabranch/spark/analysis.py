@@ -1,63 +1,45 @@
-"""From what the user wrote to a compiled query, with Spark's own analyzer as the judge of types.
+"""From what the user wrote to a compiled query, with Spark's own analyzer as the judge.
 
-No job runs here.
+A condition is taken apart and its parts become terms with an index, where the analyzer agrees that
+they mean the same; whatever is left over is a residue, which Spark decides on joined rows, in the
+user's own words. No job runs here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, DataType, DoubleType, FloatType
 from sqlglot import exp
 
 from anabranch.errors import QueryError
-from anabranch.model.query import Operand, Output, Query, StoredColumn, Term
+from anabranch.model.portable import duckdb_sql
+from anabranch.model.query import Operand, Query, StoredColumn, Term
 from anabranch.model.spanning_key import Equality, spanning_key
-from anabranch.model.sql import DIALECT, Filter, Scope, Spanning, to_duckdb
-from anabranch.model.terms import (
-    Alike,
-    Band,
-    Cosine,
-    Equal,
-    InnerProduct,
-    Interval,
-    Jaccard,
-    Kind,
-    Match,
-    Overlap,
-    Request,
-    Within,
-)
+from anabranch.model.sql import Filter, Scope, Spanning, UnreadableError
+from anabranch.model.terms import Band, Equal, Expression, Interval, Match, Request
 from anabranch.spark.analyzer import Analyzer
+from anabranch.spark.carriage import packed
+from anabranch.spark.coercion import (
+    BITS,
+    coerce,
+    decimal_places,
+    is_equatable,
+    is_hashed_alike,
+    is_integer,
+    is_ordered,
+    is_temporal,
+)
 from anabranch.spark.inputs import Input
+from anabranch.spark.selection import Finish, Residue, Selection
+from anabranch.spark.termtypes import check_types
 
-Carrier = Callable[[str, str], str]
-"""Makes an expression over one stream an output, and names the output."""
-
-
-@dataclass(frozen=True)
-class Finish:
-    """What Spark does with the joined columns: conditions only it can decide, and the select."""
-
-    filters: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    """SQL over the query's outputs, and the name it gets."""
+DECIMAL_DIGITS = 38
+"""As many as a decimal of Spark's can have; with more, it rounds."""
+EXACT_DOUBLE = 2**53
+"""Integers up to this have a double of their own."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +52,31 @@ class Compiled:
 
 @dataclass
 class Analysis:
-    """Collects stored columns, terms and outputs while a query is taken apart."""
+    """Collects stored columns, terms and residues while a query is taken apart."""
 
     inputs: Sequence[Input]
-    stored: list[dict[str, StoredColumn]] = field(init=False)
-    filters: list[list[str]] = field(init=False)
+    stored: list[dict[str, StoredColumn]] = field(default_factory=list)
+    filters: list[list[str]] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
-    residues: list[Spanning] = field(default_factory=list)
+    residues: list[Residue] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.scope = Scope(tuple(source.name for source in self.inputs))
-        self.stored = [{} for _ in self.inputs]
-        self.filters = [[] for _ in self.inputs]
-        self.type_of = Analyzer(self.inputs).type_of
+        self.stored = [dict(columns) for columns in self.stored] or [{} for _ in self.inputs]
+        self.filters = self.filters or [[] for _ in self.inputs]
+        self.analyzer = Analyzer(self.inputs)
+
+    def type_of(self, sql: str, text: str) -> DataType:
+        return self.analyzer.type_of(sql, text)
 
     # -- stored columns ----------------------------------------------------------------------
 
     def store(self, sql: str, text: str) -> Operand:
         """Keep an expression over one stream as a column of its segments."""
         stream, node = self.scope.operand(sql)
-        kind = self.type_of(sql, text)
         name = self._plain_column(stream, node)
+        sql, kind = packed(sql, self.type_of(sql, text), text)
         if name is None:
             known = [c.name for c in self.stored[stream].values() if c.sql == sql]
             name = known[0] if known else f"#{len(self.stored[stream])}"
@@ -101,15 +86,18 @@ class Analysis:
     def _plain_column(self, stream: int, node: exp.Expr) -> str | None:
         if not isinstance(node, exp.Column) or len(node.parts) != 2:
             return None
-        wanted = node.parts[1].name
+        name = self.resolve(stream, node.parts[1].name)
+        if name is not None and name.startswith("#"):
+            raise QueryError(f"column {name}: names that begin with # are kept for Anabranch")
+        return name
+
+    def resolve(self, stream: int, wanted: str) -> str | None:
+        """A column of a stream, by its name as Spark would find it."""
         columns = self.inputs[stream].frame.columns
         exact = [column for column in columns if column == wanted]
-        matching = exact or [column for column in columns if column.lower() == wanted.lower()]
-        if matching and matching[0].startswith("#"):
-            raise QueryError(
-                f"column {matching[0]}: names that begin with # are kept for Anabranch"
-            )
-        return matching[0] if matching else None
+        if not exact and not self.analyzer.case_sensitive:
+            exact = [column for column in columns if column.lower() == wanted.lower()]
+        return exact[0] if exact else None
 
     # -- terms -------------------------------------------------------------------------------
 
@@ -120,11 +108,23 @@ class Analysis:
             return
         if not isinstance(request, str):
             raise QueryError(
-                f"{request!r} is no term: write SQL text, or use ab.within and the like"
+                f"{request!r} is not a term: write SQL text, or use ab.within and the like"
             )
-        pieces = self.scope.condition(request)
+        try:
+            conjuncts = self.scope.conjuncts(request)
+            pieces = self.scope.condition(conjuncts)
+        except UnreadableError:
+            conjuncts, pieces = [], []
         if not isinstance(self.type_of(request, request), BooleanType):
             raise QueryError(f'term "{request}" is not a condition: it is neither true nor false')
+        named = any(self.scope.streams(self.scope.parse(text), text) for text in conjuncts)
+        if pieces and not named:
+            raise QueryError(f'"{request}" names no column: it is the same for every row')
+        again = " AND ".join(f"({text})" for text in conjuncts)
+        if not pieces or (len(conjuncts) > 1 and not self.analyzer.same(request, again)):
+            # It was misread: Spark has it as it is.
+            self.residues.append(Residue(request))
+            return
         for piece in pieces:
             if isinstance(piece, Filter):
                 self.filters[piece.stream].append(piece.sql)
@@ -139,211 +139,208 @@ class Analysis:
         if len(streams) < 2 or (len(streams) > 2 and not isinstance(kind, Match)):
             raise QueryError(f"term {text}: it must compare columns of two different streams")
         types = [self.type_of(sql, text) for sql in request.operands]
-        _check_types(kind, text, types)
-        operands = request.operands
-        if isinstance(kind, Equal | Interval):
-            operands, types = self._common_type(request, types)
-            if isinstance(kind, Equal):
-                self._add_equal(text, operands, types[0])
+        if isinstance(kind, Equal):
+            self._add_equal(request, types, from_sql=from_sql)
+        elif isinstance(kind, Interval):
+            self._add_interval(request, types)
+        elif isinstance(kind, Band) and from_sql:
+            self._add_band(request, types)
+        else:
+            check_types(kind, text, types)
+            if isinstance(kind, Band):
+                request = self._band_of_ours(request, types)
+            self._add_term(text, request.kind, request.operands)
+
+    def _add_term(self, text: str, kind: object, sqls: Sequence[str]) -> None:
+        operands = tuple(self.store(sql, text) for sql in sqls)
+        self.terms.append(Term(text, kind, operands))  # type: ignore[arg-type]
+
+    def _add_equal(self, request: Request, types: Sequence[DataType], *, from_sql: bool) -> None:
+        text, (left, right) = request.text, request.operands
+        condition = f"({left}) = ({right})"
+        if from_sql and not self._means(text, condition):
+            return
+        if not isinstance(self.type_of(condition, text), BooleanType):
+            raise QueryError(f"term {text}: these cannot be compared")
+        coerced = coerce(self.analyzer, "=", request.operands, types, text)
+        if coerced is None or not is_equatable(coerced.type):
+            self._residue(condition)
+            if coerced is None or not is_hashed_alike(coerced.type):
                 return
-        if isinstance(kind, Band) and (not _same_arithmetic(types)):
-            if from_sql:
-                # Only Spark's own arithmetic decides here; the band, a little wider, finds.
-                node = self.scope.parse(text)
-                self._add_spanning(self.scope.spanning(node, text))
-                kind = Band(kind.width * (1 + 1e-9) + 1e-12)
-            operands = tuple(f"CAST({sql} AS DOUBLE)" for sql in operands)
-        self.terms.append(Term(text, kind, tuple(self.store(sql, text) for sql in operands)))
+            # The kernel finds what has the same hash; Spark decides.
+            hashes = [f"xxhash64({sql})" for sql in coerced.sqls]
+            self._equality(text, hashes, hashes, exact=True)
+            return
+        if is_integer(coerced.type) or is_temporal(coerced.type):
+            # Integers of different widths are equal, but their hashes are not.
+            wide = is_integer(coerced.type)
+            hashed = [f"CAST({sql} AS BIGINT)" if wide else sql for sql in coerced.sqls]
+            self._equality(text, coerced.sqls, hashed, exact=True)
+            return
+        hashes = [f"xxhash64({sql})" for sql in coerced.sqls]
+        self._equality(text, [*coerced.sqls, *hashes], coerced.sqls, exact=False)
 
-    def _common_type(
-        self, request: Request, types: Sequence[DataType]
-    ) -> tuple[tuple[str, ...], list[DataType]]:
-        """Operands cast to the type that Spark would compare them in."""
-        if all(kind == types[0] for kind in types) or all(map(_is_integer, types)):
-            return request.operands, list(types)
-        common = self.type_of(f"coalesce({', '.join(request.operands)})", request.text)
-        name = common.simpleString()
-        operands = tuple(
-            sql if kind == common else f"CAST({sql} AS {name})"
-            for sql, kind in zip(request.operands, types, strict=True)
-        )
-        return operands, [common] * len(types)
-
-    def _add_equal(self, text: str, sqls: Sequence[str], kind: DataType) -> None:
+    def _equality(
+        self, text: str, sqls: Sequence[str], hashed: Sequence[str], *, exact: bool
+    ) -> None:
         operands = [self.store(sql, text) for sql in sqls]
-        exact = _is_integer(kind) or _is_temporal(kind)
-        if not exact:
-            operands += [self.store(f"xxhash64({sql})", text) for sql in sqls]
-        # Integers of different widths are equal, but their hashes are not.
-        hashable = [f"CAST({sql} AS BIGINT)" if _is_integer(kind) else sql for sql in sqls]
-        self.equalities.append(
-            Equality(len(self.terms), operands[0], operands[1], (hashable[0], hashable[1]), exact)
-        )
+        pair = (hashed[0], hashed[1])
+        self.equalities.append(Equality(len(self.terms), operands[0], operands[1], pair, exact))
         self.terms.append(Term(text, Equal(), tuple(operands)))
 
-    def _add_spanning(self, spanning: Spanning) -> None:
-        expression = to_duckdb(spanning)
-        types = [self.type_of(sql, spanning.text) for sql in spanning.operands]
-        if expression is None or not _portable(types):
-            self.residues.append(spanning)
+    def _add_interval(self, request: Request, types: Sequence[DataType]) -> None:
+        kind, text = request.kind, request.text
+        assert isinstance(kind, Interval)
+        alike = all(own == types[0] for own in types) or all(map(is_integer, types))
+        if request.parts and not alike:
+            # Spark converts each pair of them on its own.
+            for part in request.parts:
+                self._add_request(part, from_sql=True)
             return
-        operands = tuple(self.store(sql, spanning.text) for sql in spanning.operands)
-        self.terms.append(Term(spanning.text, expression, operands))
+        sqls: Sequence[str] = request.operands
+        if not request.parts and not self._means(text, self._comparison(request)):
+            return
+        common: DataType | None = types[0]
+        if not alike:
+            sign = "<" if kind.high_strict else "<="
+            coerced = coerce(self.analyzer, sign, sqls, types, text)
+            sqls, common = (coerced.sqls, coerced.type) if coerced else (sqls, None)
+        if common is None or not is_ordered(common):
+            for part in request.parts or (request,):
+                self._residue(part.text)
+            return
+        self._add_term(text, kind, sqls)
+
+    def _comparison(self, request: Request) -> str:
+        assert isinstance(request.kind, Interval)
+        low, high = request.operands
+        return f"({low}) {'<' if request.kind.high_strict else '<='} ({high})"
+
+    def _means(self, text: str, read: str) -> bool:
+        """Whether a conjunct was read rightly; if not, Spark decides it as it is written."""
+        if self.analyzer.same(text, read):
+            return True
+        self._residue(text)
+        return False
+
+    def _add_band(self, request: Request, types: Sequence[DataType]) -> None:
+        """`abs(a.x - b.y) <= width`, as SQL means it."""
+        kind, text, (left, right) = request.kind, request.text, request.operands
+        assert isinstance(kind, Band)
+        sign, width = "<" if kind.strict else "<=", _written(kind)
+        if not self._means(text, f"abs(({left}) - ({right})) {sign} {width}"):
+            return
+        if all(map(is_integer, types)) and (not kind.double or kind.width <= EXACT_DOUBLE):
+            bits = max(BITS[own.simpleString()] for own in types)
+            wraps = None if self.analyzer.ansi else bits
+            self._add_term(text, replace(kind, wraps=wraps), request.operands)
+            return
+        if types[0] == types[1] and isinstance(types[0], FloatType | DoubleType):
+            self._add_term(text, kind, request.operands)
+            return
+        if not kind.double and _subtracts_exactly(types, kind):
+            self._add_term(text, kind, _as_decimals(request.operands, types))
+            return
+        doubles = tuple(
+            sql if isinstance(own, DoubleType) else f"CAST({sql} AS DOUBLE)"
+            for sql, own in zip((left, right), types, strict=True)
+        )
+        if self.analyzer.same(text, f"abs({doubles[0]} - {doubles[1]}) {sign} {width}"):
+            self._add_term(text, kind, doubles)
+            return
+        self._residue(text)
+        if all(self.analyzer.accepts(sql) for sql in doubles):
+            self._add_term(text, replace(kind, loose=True), doubles)
+
+    def _band_of_ours(self, request: Request, types: Sequence[DataType]) -> Request:
+        """`ab.band`: by exact arithmetic where both have it, otherwise by that of doubles."""
+        kind = request.kind
+        assert isinstance(kind, Band)
+        same_floats = types[0] == types[1] and isinstance(types[0], FloatType | DoubleType)
+        if all(map(is_integer, types)) or same_floats:
+            return request
+        if all(decimal_places(own) is not None for own in types):
+            return replace(request, operands=_as_decimals(request.operands, types))
+        doubles = tuple(f"CAST({sql} AS DOUBLE)" for sql in request.operands)
+        return replace(request, operands=doubles)
+
+    def _add_spanning(self, spanning: Spanning) -> None:
+        if not all(self.analyzer.accepts(sql) for sql in spanning.operands):
+            self._residue(spanning.text)
+            return
+        read = spanning.restored()
+        if read != spanning.text and not self._means(spanning.text, read):
+            return
+        types = [self.type_of(sql, spanning.text) for sql in spanning.operands]
+        names = [kind.simpleString() for kind in types]
+        sql = duckdb_sql(spanning.node, names, ansi=self.analyzer.ansi)
+        if sql is None:
+            self._residue(spanning.text)
+            return
+        self._add_term(spanning.text, Expression(sql), spanning.operands)
+
+    def _residue(self, text: str) -> None:
+        """Leave a condition to Spark, with the columns that it names."""
+        found = self.scope.columns(self.scope.parse(text), text)
+        self.residues.append(Residue(text, self._resolved(found)))
+
+    def _resolved(self, found: Mapping[int, set[str]]) -> Mapping[int, frozenset[str]] | None:
+        columns: dict[int, frozenset[str]] = {}
+        for stream, names in found.items():
+            resolved = [self.resolve(stream, name) for name in names]
+            if None in resolved:
+                return None
+            columns[stream] = frozenset(name for name in resolved if name is not None)
+        return columns
 
     # -- the whole ---------------------------------------------------------------------------
 
     def compile(self, select: Sequence[str]) -> Compiled:
         """The query with these output columns (all of every stream where there are none)."""
-        outputs: list[Operand] = []
-
-        def carried(sql: str, text: str) -> str:
-            operand = self.store(sql, text)
-            if operand not in outputs:
-                outputs.append(operand)
-            return f"`o{outputs.index(operand)}`"
-
-        columns = [
-            (self._carry(node, text, carried), name) for node, name, text in self._selected(select)
-        ]
-        filters = [self._substitute(residue, carried) for residue in self.residues]
-        names = [name for _, name in columns]
-        repeated = {name for name in names if [n.lower() for n in names].count(name.lower()) > 1}
-        if repeated:
-            raise QueryError(
-                f"select names {', '.join(sorted(repeated))} more than once; give each a name of "
-                'its own with AS, like "orders.id AS order_id"'
-            )
-        key, key_terms, key_columns = spanning_key(len(self.inputs), self.equalities)
+        own = replace(self)  # what the select stores is its own
+        selection = Selection(own.inputs, own.scope, own.analyzer, own.store, own.resolve)
+        finish, outputs = selection.finish(select, own.residues)
+        key, key_terms, key_columns = spanning_key(len(own.inputs), own.equalities)
         if key_columns is not None:
             key = tuple(
-                self.store(f"xxhash64({', '.join(sqls)})", "key").column for sqls in key_columns
+                own.store(f"xxhash64({', '.join(sqls)})", "key").column for sqls in key_columns
             )
         query = Query(
-            tuple(source.spec for source in self.inputs),
-            tuple(tuple(stored.values()) for stored in self.stored),
-            tuple(tuple(filters) for filters in self.filters),
-            tuple(self.terms),
-            tuple(Output(f"o{i}", operand) for i, operand in enumerate(outputs)),
+            tuple(source.spec for source in own.inputs),
+            tuple(tuple(stored.values()) for stored in own.stored),
+            tuple(tuple(filters) for filters in own.filters),
+            tuple(own.terms),
+            outputs,
             key,
             key_terms,
         )
-        return Compiled(query, Finish(tuple(filters), tuple(columns)))
-
-    def _selected(self, select: Sequence[str]) -> list[tuple[exp.Expr, str, str]]:
-        chosen: list[tuple[exp.Expr, str, str]] = []
-        if not select:
-            return [
-                (
-                    exp.column(column, table=source.name, quoted=True),
-                    f"{source.name}_{column}",
-                    column,
-                )
-                for source in self.inputs
-                for column in source.frame.columns
-            ]
-        for text in select:
-            if not isinstance(text, str):
-                raise QueryError(
-                    f'select takes SQL text like "orders.id AS order_id", not {text!r}'
-                )
-            node = self.scope.parse(text)
-            if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-                chosen += self._star(node, text)
-                continue
-            name = node.alias_or_name
-            inner = node.this if isinstance(node, exp.Alias) else node
-            if not name:
-                raise QueryError(f'select "{text}": give it a name with AS')
-            if not self.scope.streams(inner, text):
-                raise QueryError(f'select "{text}" names no column of any stream')
-            self.type_of(inner.sql(dialect=DIALECT), text)
-            chosen.append((inner, name, text))
-        return chosen
-
-    def _star(self, node: exp.Column, text: str) -> list[tuple[exp.Expr, str, str]]:
-        source = next((s for s in self.inputs if s.name.lower() == node.table.lower()), None)
-        if source is None:
-            raise QueryError(f'select "{text}": there is no stream {node.table}')
-        return [
-            (exp.column(column, table=source.name, quoted=True), column, text)
-            for column in source.frame.columns
-        ]
-
-    def _carry(self, node: exp.Expr, text: str, carried: Carrier) -> str:
-        if len(self.scope.streams(node, text)) == 1:
-            return carried(node.sql(dialect=DIALECT), text)
-        return self._substitute(self.scope.spanning(node, text), carried)
-
-    def _substitute(self, spanning: Spanning, carried: Carrier) -> str:
-        """The expression over output columns, in Spark's dialect."""
-        node = spanning.node.copy()
-        names = {f"c{i}": carried(sql, spanning.text) for i, sql in enumerate(spanning.operands)}
-        for column in list(node.find_all(exp.Column)):
-            output = exp.column(names[column.name].strip("`"), quoted=True)
-            if column is node:
-                node = output
-            else:
-                column.replace(output)
-        return node.sql(dialect=DIALECT)
+        return Compiled(query, finish)
 
 
-def _is_integer(kind: DataType) -> bool:
-    return isinstance(kind, IntegralType)
+def _written(band: Band) -> str:
+    """The width as a literal of the kind that it was written as."""
+    return f"{band.width:e}" if band.double else f"{Decimal(band.width):f}"
 
 
-def _is_temporal(kind: DataType) -> bool:
-    return isinstance(kind, TimestampType | TimestampNTZType | DateType)
-
-
-def _same_arithmetic(types: Sequence[DataType]) -> bool:
-    """Whether NumPy subtracts these as Spark does: integers, or one kind of float."""
-    return all(map(_is_integer, types)) or (
-        types[0] == types[1] and isinstance(types[0], FloatType | DoubleType)
-    )
-
-
-def _portable(types: Sequence[DataType]) -> bool:
-    """Whether DuckDB converts between these as Spark does: strings are not mixed with others."""
-    plain = (NumericType, BooleanType, TimestampType, TimestampNTZType, DateType)
-    if all(isinstance(kind, StringType) for kind in types):
-        return True
-    if any(isinstance(kind, DecimalType) for kind in types):
+def _subtracts_exactly(types: Sequence[DataType], band: Band) -> bool:
+    """Whether the difference of two decimals, and the width beside it, have few enough digits."""
+    places = [decimal_places(kind) for kind in types]
+    if places[0] is None or places[1] is None:
         return False
-    return all(isinstance(kind, plain) for kind in types)
+    before = max(places[0][0], places[1][0]) + 1
+    behind = max(places[0][1], places[1][1])
+    _, digits, exponent = Decimal(band.width).as_tuple()
+    assert isinstance(exponent, int)
+    width_behind = max(-exponent, 0)
+    width_before = max(len(digits) + exponent, 0)
+    return max(before, width_before) + max(behind, width_behind) <= DECIMAL_DIGITS
 
 
-def _check_types(kind: Kind, text: str, types: Sequence[DataType]) -> None:
-    found = " and ".join(t.simpleString() for t in types)
-    if isinstance(kind, Band) and not all(isinstance(t, NumericType) for t in types):
-        raise QueryError(f"term {text}: a band compares numbers, and these are {found}")
-    if isinstance(kind, Within) and not all(map(_is_vector, types)):
-        raise QueryError(f"term {text}: within compares arrays of numbers, and these are {found}")
-    vectors = all(map(_is_vector, types))
-    weights = all(map(_is_weights, types)) and _same(types, "keyType")
-    if isinstance(kind, Cosine | InnerProduct) and not (vectors or weights):
-        raise QueryError(
-            f"term {text}: it compares two arrays of numbers, or two maps from the same type "
-            f"of key to numbers, and these are {found}"
-        )
-    if isinstance(kind, Alike) and not all(isinstance(t, BinaryType) for t in types):
-        raise QueryError(f"term {text}: images are binary columns, and these are {found}")
-    if isinstance(kind, Overlap | Jaccard):
-        if not all(isinstance(t, ArrayType) for t in types):
-            raise QueryError(f"term {text}: it compares arrays, as sets, and these are {found}")
-        if not _same(types, "elementType"):
-            raise QueryError(
-                f"term {text}: the elements must be of one type, and these are {found}"
-            )
-
-
-def _is_vector(kind: DataType) -> bool:
-    return isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)
-
-
-def _is_weights(kind: DataType) -> bool:
-    return isinstance(kind, MapType) and isinstance(kind.valueType, NumericType)
-
-
-def _same(types: Sequence[DataType], part: str) -> bool:
-    """Whether both have the same type of element or key."""
-    return bool(getattr(types[0], part) == getattr(types[1], part))
+def _as_decimals(sqls: Sequence[str], types: Sequence[DataType]) -> tuple[str, ...]:
+    """Operands as decimals: integers have no places behind the point."""
+    cast = []
+    for sql, kind in zip(sqls, types, strict=True):
+        places = decimal_places(kind)
+        assert places is not None
+        cast.append(f"CAST({sql} AS DECIMAL({places[0]}, 0))" if is_integer(kind) else sql)
+    return tuple(cast)

@@ -44,6 +44,12 @@ def quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
+ZONE = "spark.sql.session.timeZone"
+ANSI = "spark.sql.ansi.enabled"
+CASE = "spark.sql.caseSensitive"
+"""Settings that are part of what SQL means."""
+
+
 class Analyzer:
     """Answers for expressions over the given streams; each is analyzed once."""
 
@@ -54,6 +60,9 @@ class Analyzer:
         listed = "; ".join(f"{s.name}: {', '.join(s.frame.columns)}" for s in inputs)
         self._columns = f"Columns there are: {short(listed)}"
         self._types: dict[str, DataType] = {}
+        self.settings = {name: str(spark.conf.get(name)) for name in (ZONE, ANSI, CASE)}
+        self.ansi = self.settings[ANSI] == "true"
+        self.case_sensitive = self.settings[CASE] == "true"
 
     def type_of(self, sql: str, text: str) -> DataType:
         """The type of a part of `text`; QueryError if it is wrong, or may change in a repeat."""
@@ -61,6 +70,22 @@ class Analyzer:
             with quiet():
                 self._types[sql] = self._judge(sql, text)
         return self._types[sql]
+
+    def accepts(self, sql: str) -> bool:
+        """Whether Spark understands an expression."""
+        return not self._fails(sql)
+
+    def name_of(self, text: str) -> str:
+        """The name that a selected expression gets."""
+        return self._empty.selectExpr(text).columns[0]
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether two expressions mean the same to Spark: implied conversions included."""
+        try:
+            plans = [self._empty.select(F.expr(sql).alias("it")) for sql in (one, other)]
+            return bool(plans[0].sameSemantics(plans[1]))
+        except (AnalysisException, ParseException):
+            return False
 
     def _judge(self, sql: str, text: str) -> DataType:
         try:
@@ -82,6 +107,8 @@ class Analyzer:
         if words is not None:
             return QueryError(f'"{short(text)}" {words}')
         reason = str(error).split("SQLSTATE")[0].strip().rstrip(";").strip()
+        if isinstance(error, ParseException):
+            return QueryError(f'"{short(text)}" is not a SQL expression: {short(reason)}')
         return QueryError(f'"{short(text)}": {short(reason)}. {self._columns}')
 
     def _smallest_unstable(self, sql: str) -> str:

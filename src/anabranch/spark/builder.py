@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -63,7 +64,10 @@ class Joined:
         """The condition: all of these terms hold. SQL text, or `ab.within` and the like."""
         if not terms:
             raise QueryError('on takes at least one term, like on("orders.id = clicks.order_id")')
-        return JoinQuery(self.inputs, terms)
+        analysis = Analysis(self.inputs)
+        for term in terms:
+            analysis.add(term)
+        return JoinQuery(self.inputs, terms, analysis=analysis)
 
 
 @dataclass(frozen=True)
@@ -74,19 +78,20 @@ class JoinQuery:
     terms: tuple[str | Request, ...]
     selected: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        analysis = Analysis(self.inputs)
-        for term in self.terms:
-            analysis.add(term)
-        object.__setattr__(self, "compiled", analysis.compile(self.selected))
+    analysis: Analysis = field(repr=False, compare=False, kw_only=True)
 
-    compiled: Compiled = field(init=False)
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The query as it is run. Without a select it has every column of every stream."""
+        return self.analysis.compile(self.selected)
 
     def select(self, *columns: str) -> JoinQuery:
         """The columns of the result, as SQL: "orders.id AS order_id", "clicks.*"."""
         if not columns:
             raise QueryError('select takes at least one column, like select("orders.id")')
-        return JoinQuery(self.inputs, self.terms, columns)
+        query = replace(self, selected=columns)
+        _ = query.compiled  # what is wrong with it is said here
+        return query
 
     def explain(self, strategy: Strategy = "auto", hosts: int | None = None) -> str:
         """What the query will do, and why; nothing runs."""
@@ -230,6 +235,7 @@ class JoinQuery:
             "terms": [_described(term) for term in self.terms],
             "stored": [[[c.name, c.sql, c.type] for c in stored] for stored in query.stored],
             "key": query.key,
+            "settings": self.analysis.analyzer.settings,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
@@ -17,9 +17,9 @@ from pyspark.sql.types import (
 )
 
 from anabranch.model.query import Query, StoredColumn
-from anabranch.spark.analysis import Finish
 from anabranch.spark.aside import AsideTask, DeadTask
 from anabranch.spark.envelope import spark_type
+from anabranch.spark.selection import Finish
 from anabranch.spark.tasks import PARCEL, HopTask, ShareTask, Work
 from anabranch.state.manifest import Manifest
 from anabranch.state.segment import SegmentRef
@@ -39,9 +39,27 @@ class HostFrames:
         return self._kept[hosts]
 
 
-def selected(finish: Finish) -> list[Column]:
-    """The user's select. Made once a run: every column takes Spark milliseconds to make."""
-    return [F.expr(sql).alias(name) for sql, name in finish.columns]
+class Finisher:
+    """Applies residues and the select. Columns are made once per run: each takes Spark time."""
+
+    def __init__(self, finish: Finish) -> None:
+        self._filters = finish.filters
+        self._rows = [
+            F.struct(*(F.expr(sql).alias(name) for name, sql in named)).alias(stream)
+            for stream, named in finish.rows
+        ]
+        self._columns = [F.expr(sql).alias(name) for sql, name in finish.columns]
+
+    def with_rows(self, frame: DataFrame) -> DataFrame:
+        """Joined columns, and beside them a struct column per stream that the user's SQL needs."""
+        return frame.select("*", *self._rows) if self._rows else frame
+
+    def apply(self, frame: DataFrame) -> DataFrame:
+        """Joined columns as the user selected them, where the residues of the condition hold."""
+        frame = self.with_rows(frame)
+        for condition in self._filters:
+            frame = frame.filter(condition)
+        return frame.select(*self._columns)
 
 
 def joined(hosts: DataFrame, work: Work, schema: StructType) -> DataFrame:

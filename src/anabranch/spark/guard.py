@@ -32,9 +32,9 @@ from sqlglot import exp
 from anabranch.kernel.poison import SHOWN, short
 from anabranch.model.query import Query, StoredColumn
 from anabranch.model.sql import DIALECT
-from anabranch.spark.analysis import Finish
 from anabranch.spark.analyzer import quiet
 from anabranch.spark.inputs import Input
+from anabranch.spark.selection import Finish
 
 _SHOWN = 60
 """Characters of a value that a reason shows."""
@@ -196,7 +196,10 @@ def is_about_values(error: Exception) -> bool:
 
 
 def failing_result(matches: DataFrame, query: Query, finish: Finish) -> str | None:
-    """A combination on which a condition or the select fails, in words; None if there is none."""
+    """A combination on which a condition or the select fails, in words; None if there is none.
+
+    `matches` has the outputs and the struct columns that the user's SQL names.
+    """
     parts = [(sql, sql) for sql in finish.filters] + list(finish.columns)
     cases = []
     for number, (sql, _) in enumerate(parts):
@@ -209,12 +212,16 @@ def failing_result(matches: DataFrame, query: Query, finish: Finish) -> str | No
     if not _is_accepted(matches, sql):
         return None
     search = F.expr(sql).alias("failing")
-    found = matches.select("*", search).filter("failing IS NOT NULL").limit(1).collect()
+    outputs = [F.col(f"`{output.name}`") for output in query.outputs]
+    found = matches.select(*outputs, search).filter("failing IS NOT NULL").limit(1).collect()
     if not found:
         return None
     *values, number = found[0]
     stored = [{column.name: column.sql for column in columns} for columns in query.stored]
-    inputs = {f"`{o.name}`": stored[o.operand.stream][o.operand.column] for o in query.outputs}
+    inputs = {
+        f"`{o.name}`": stored[o.operand.stream][o.operand.column].replace("`", "")
+        for o in query.outputs
+    }
     text = parts[number][0]
     for name, sql in inputs.items():
         text = text.replace(name, sql)

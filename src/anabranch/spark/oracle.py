@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from anabranch.model.query import TIME
 from anabranch.spark.builder import JoinQuery
 from anabranch.spark.envelope import KEEP, Envelope
+from anabranch.spark.frames import Finisher
 
 
 def stored_tables(query: JoinQuery) -> list[pa.Table]:
@@ -41,9 +42,7 @@ def _nothing(envelope: Envelope, stream: int, rows: pa.Table) -> pa.Table:
 
 def finished(query: JoinQuery, answer: pa.Table) -> pa.Table:
     """Joined columns, with the conditions and expressions that span streams applied by Spark."""
-    finish = query.compiled.finish
     spark = query.inputs[0].frame.sparkSession
-    frame = spark.createDataFrame(answer)
-    for condition in finish.filters:
-        frame = frame.filter(condition)
-    return frame.select(*(F.expr(sql).alias(name) for sql, name in finish.columns)).toArrow()
+    if not answer.num_rows:
+        answer = pa.Table.from_pylist([], answer.schema)  # Spark takes no column without a chunk
+    return Finisher(query.compiled.finish).apply(spark.createDataFrame(answer)).toArrow()

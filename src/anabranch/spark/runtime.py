@@ -28,13 +28,13 @@ from anabranch.spark.analysis import Compiled
 from anabranch.spark.changes import Inbox, resized, settled, windows_of, with_windows
 from anabranch.spark.envelope import Envelope
 from anabranch.spark.frames import (
+    Finisher,
     HostFrames,
     arrow_bytes,
     dead_rows,
     joined,
     late_rows,
     result_schema,
-    selected,
 )
 from anabranch.spark.guard import failing_result, is_about_values
 from anabranch.spark.ingest import Ingested, IngestTask, ingest
@@ -119,7 +119,7 @@ class Runtime:
                 self.router.restore(latest.policy["router"])
         self._log = EventLog(self.store.files, self.manifest.batch)
         self._hosts = HostFrames(self.slots)
-        self._columns = selected(self.compiled.finish)
+        self._finisher = Finisher(self.compiled.finish)
         self._run = uuid.uuid4().hex
         self._ended: int | None = None
         self._waited = 0
@@ -198,7 +198,7 @@ class Runtime:
         ingested = ingest(self.static, task, self.slots)
         situation = self._situation(0, ingested)
         plan = self.router.route(situation) if _may_match(situation) else Plan(1)
-        return self._finished(self._join(situation, plan, probe_orders(situation, plan)))
+        return self._finisher.apply(self._join(situation, plan, probe_orders(situation, plan)))
 
     # -- the plan of a batch -----------------------------------------------------------------
 
@@ -247,19 +247,15 @@ class Runtime:
         hosts = self._hosts.of(self.spark, plan.hosts)
         return joined(hosts, work, schema)
 
-    def _finished(self, matches: DataFrame) -> DataFrame:
-        """Results as the user selected them."""
-        for condition in self.compiled.finish.filters:
-            matches = matches.filter(condition)
-        return matches.select(*self._columns)
-
     def _deliver(self, matches: DataFrame, batch: int) -> None:
         """Hand results to the sink; if an expression over them fails, say which, and on what."""
         try:
-            self.sink(self._finished(matches), batch)
+            self.sink(self._finisher.apply(matches), batch)
         except Exception as error:
             if is_about_values(error):
-                named = failing_result(matches, self.query, self.compiled.finish)
+                named = failing_result(
+                    self._finisher.with_rows(matches), self.query, self.compiled.finish
+                )
                 if named is not None:
                     raise TermError(named) from error
             raise
