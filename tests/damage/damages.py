@@ -254,6 +254,8 @@ STRANGERS: dict[str, Damage] = {
             "checkpoint/segments/notes.txt",
             "checkpoint/segments/0/notes.seg",
             "checkpoint/requests/notes.txt",
+            "checkpoint/requests/notes.json",
+            f"checkpoint/requests/{7:020d}-{'a' * 32}.json",
             "checkpoint/reports/notes.json",
             "checkpoint/events/notes.json",
             "checkpoint/spark/offsets/notes",
