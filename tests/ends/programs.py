@@ -44,14 +44,14 @@ trigger = "{trigger}"
 class Program:
     """A running program: Python driver, JVM and Python workers."""
 
-    def __init__(self, home: Path, kind: str, trigger: str, **environment: str) -> None:
+    def __init__(self, home: Path, kind: str, trigger: str, *more: str, **environment: str) -> None:
         job = home / "job.toml"
         job.write_text(
             STREAM.format(name="a") + STREAM.format(name="b") + REST.format(trigger=trigger)
         )
         arguments = {
             "command": ["-m", "anabranch.cli.main", "run", str(job), "--master", "local[2]"],
-            "script": [str(SCRIPT), str(home), trigger],
+            "script": [str(SCRIPT), str(home), trigger, *more],
         }
         self._out, self._err = home / f"{kind}.out", home / f"{kind}.err"
         with self._out.open("w") as out, self._err.open("w") as err:

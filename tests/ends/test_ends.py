@@ -159,3 +159,16 @@ def test_a_command_whose_whole_process_group_is_told_to_end_stops_in_good_order(
     assert program.errors == []
     assert "Stopped; the same command goes on from here." in program.output
     finish_exactly(home, "command")
+
+
+@pytest.mark.long
+def test_stops_at_any_moment_overflow_no_stack(tmp_path: Path) -> None:
+    data.write(tmp_path / "data", FILES, seed=5)
+    (tmp_path / "disk").mkdir()
+    program = Program(tmp_path, "script", "available now", "8")
+    try:
+        assert program.end() == 0, program.errors[-20:]
+    finally:
+        program.clean_up()
+    assert not [line for line in program.errors if "StackOverflow" in line]
+    assert delivered(tmp_path) == expected(tmp_path)

@@ -59,7 +59,8 @@ def test_the_driver_keeps_what_is_live_however_long_it_runs(
 ) -> None:
     _, early = peak(spark, tmp_path / "short", rows=20, batches=8)
     _, late = peak(spark, tmp_path / "long", rows=20, batches=24)
-    assert late == pytest.approx(early, rel=0.1)
+    # It may be smaller: it has a digest for each file of Spark's source logs, which Spark compacts.
+    assert late < 1.1 * early
 
 
 def test_a_checkpoint_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from anabranch.model.duration import readable
 from anabranch.model.query import Stream
 from anabranch.model.watermark import Seen, is_idle
 
+SECOND = 1_000_000
+
 Needed = Mapping[str, int | None]
 """By stream, the lateness that would have kept every late row; None where none would have."""
 
@@ -56,7 +58,7 @@ def late_rows_of(
         assert lateness is not None
         found |= {
             "stream": stream.name,
-            "lateness": readable(lateness),
+            "lateness": readable(_whole_seconds(lateness)),
             "lateness_now": readable(stream.lateness),
         }
     return found
@@ -90,3 +92,8 @@ def late_sentence(progress: Mapping[str, Any]) -> str | None:
         f"{counts} A lateness of {late['lateness']} on {late['stream']} alone would have kept them "
         f"all (it has {late['lateness_now']})."
     )
+
+
+def _whole_seconds(duration: int) -> int:
+    """Rounded up, if it is longer than a second: nobody sets a lateness to the microsecond."""
+    return duration if duration < SECOND else -(-duration // SECOND) * SECOND
