@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,7 +66,7 @@ WRONG_ARGUMENTS: list[tuple[Callable[[DataFrame], Any], str]] = [
     (lambda f: ab.join(*[ab.stream("a", f, time="ts", window="1 second")] * 2), "named a"),
     (lambda f: ab.join(cast("Any", f), cast("Any", f)), "made by ab.stream"),
     (lambda _: ab.overlap("a.tags", "b.tags", at_least=0), "at least 1"),
-    (lambda _: ab.within("a.v", "b.v", distance=float("nan")), "write a number"),
+    (lambda _: ab.within("a.v", "b.v", distance=float("nan")), "write a finite number"),
     (lambda _: ab.match(print), "name the columns"),
 ]
 
@@ -228,3 +229,42 @@ def test_answers_may_be_counted_twice_in_one_sink(spark: SparkSession, tmp_path:
         twice, checkpoint=str(tmp_path / "checkpoint"), trigger="available now"
     ).await_termination()
     assert totals == Counter([(0,), (1,), (2,)])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ab.equal(None, "b.k"), "None is not a column"),  # type: ignore[arg-type] # wrong on purpose
+        (lambda: ab.band("a.x", "", width=1), "'' is not a column"),
+        (lambda: ab.inner_product("a.v", "b.v", at_least=float("inf")), "finite"),
+        (lambda: ab.overlap("a.v", "b.v", at_least=float("inf")), "finite"),  # type: ignore[arg-type] # wrong on purpose
+        (lambda: ab.within("a.v", "b.v", distance=float("nan")), "finite"),
+    ],
+)
+def test_a_term_of_ours_says_what_it_takes(make: Any, words: str) -> None:
+    with pytest.raises(ab.QueryError) as refusal:
+        make()
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("width", [np.float32(0.5), np.int64(1), Decimal("0.5"), 1])
+def test_a_width_may_be_any_number(pair: Any, width: Any) -> None:
+    pair.on(ab.band("a.x", "b.x", width=width))
+
+
+@pytest.mark.parametrize("name", ["null", "true"])
+def test_a_stream_cannot_have_a_name_that_means_something_else(
+    spark: SparkSession, name: str
+) -> None:
+    frame = spark.sql("SELECT timestamp'2026-01-01' AS ts, 1 AS k")
+    streams = [ab.stream(n, frame, time="ts", window="1 s") for n in (name, "b")]
+    with pytest.raises(ab.QueryError, match=f"stream {name}: the name means something else"):
+        ab.join(*streams).on(f"{name}.k = b.k")
+
+
+def test_a_window_below_a_microsecond_and_a_pandas_frame_are_refused(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT timestamp'2026-01-01' AS ts, 1 AS k")
+    with pytest.raises(ab.QueryError, match="shorter than a microsecond"):
+        ab.stream("a", frame, time="ts", window="0.0000001 s")
+    with pytest.raises(ab.QueryError, match=r"pandas.DataFrame is not a DataFrame of Spark's"):
+        ab.stream("a", frame.toPandas(), time="ts", window="1 s")

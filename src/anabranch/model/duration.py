@@ -65,6 +65,8 @@ def _parse(text: str, what: str) -> int:
             raise QueryError(f'{what} is "{text}"; write it like "10 minutes" (units: {units})')
         total += float(part[1]) * MICROSECONDS[unit]
         position = part.end()
+    if 0 < total < 1:
+        raise QueryError(f'{what} is "{text}", which is shorter than a microsecond')
     return round(total)
 
 

@@ -8,10 +8,11 @@ Operands are written as SQL over a single stream ("clicks.embedding", "lower(use
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 from anabranch.errors import QueryError
@@ -134,21 +135,22 @@ class Request:
 
 def equal(left: str, right: str) -> Request:
     """Both columns are equal: `ab.equal("orders.user_id", "clicks.user_id")`."""
+    _columns("equal", left, right)
     return Request(f"{left} = {right}", Equal(), (left, right))
 
 
 def band(left: str, right: str, width: float | Decimal) -> Request:
     """Two numbers differ by at most `width`."""
+    _columns("band", left, right)
     exact = width if isinstance(width, Decimal) else None
     number = _number("band", "width", width, at_least=0)
-    if math.isinf(number):
-        raise QueryError("band: width is infinite, which every pair satisfies; write a number")
     kind = Band(exact if exact is not None else Decimal(repr(number)))
     return Request(f"band({left}, {right}, width={number:g})", kind, (left, right))
 
 
 def within(left: str, right: str, distance: float) -> Request:
     """Two dense vectors of equal length lie within a Euclidean distance."""
+    _columns("within", left, right)
     distance = _number("within", "distance", distance, at_least=0)
     text = f"within({left}, {right}, distance={distance:g})"
     return Request(text, Within(distance), (left, right))
@@ -156,6 +158,7 @@ def within(left: str, right: str, distance: float) -> Request:
 
 def cosine(left: str, right: str, at_least: float) -> Request:
     """Two vectors, or two maps of weights, have at least this cosine."""
+    _columns("cosine", left, right)
     at_least = _number("cosine", "at_least", at_least, at_least=-1, at_most=1)
     text = f"cosine({left}, {right}, at_least={at_least:g})"
     return Request(text, Cosine(at_least), (left, right))
@@ -163,6 +166,7 @@ def cosine(left: str, right: str, at_least: float) -> Request:
 
 def inner_product(left: str, right: str, at_least: float) -> Request:
     """Two vectors, or two maps of weights, have at least this inner product."""
+    _columns("inner_product", left, right)
     at_least = _number("inner_product", "at_least", at_least)
     text = f"inner_product({left}, {right}, at_least={at_least:g})"
     return Request(text, InnerProduct(at_least), (left, right))
@@ -170,6 +174,7 @@ def inner_product(left: str, right: str, at_least: float) -> Request:
 
 def overlap(left: str, right: str, at_least: int) -> Request:
     """Two arrays have at least this many distinct elements in common."""
+    _columns("overlap", left, right)
     count = _number("overlap", "at_least", at_least, at_least=1)
     if count != int(count):
         raise QueryError(f"overlap: at_least is {at_least!r}; write a whole number, 1 or more")
@@ -179,6 +184,7 @@ def overlap(left: str, right: str, at_least: int) -> Request:
 
 def jaccard(left: str, right: str, at_least: float) -> Request:
     """Two arrays, as sets, have at least this Jaccard similarity."""
+    _columns("jaccard", left, right)
     at_least = _number("jaccard", "at_least", at_least, at_least=0, at_most=1)
     if at_least == 0:
         raise QueryError("jaccard: at_least is 0, which every pair satisfies; write more than 0")
@@ -192,6 +198,7 @@ def alike(left: str, right: str, at_least: float, tolerance: int = 16) -> Reques
     A pixel is alike if none of its three values differs by more than `tolerance`, of 255;
     `at_least` is the part of all pixels that must be. Images of different sizes never match.
     """
+    _columns("alike", left, right)
     part = _number("alike", "at_least", at_least, at_least=0, at_most=1)
     most = _number("alike", "tolerance", tolerance, at_least=0, at_most=255)
     if most != int(most):
@@ -213,8 +220,16 @@ def match(function: Callable[..., Any], *columns: str) -> Request:
             "match: name the columns that the function takes, of two streams or more, "
             'like ab.match(same_place, "orders.city", "clicks.city")'
         )
+    _columns("match", *columns)
     name = getattr(function, "__name__", type(function).__name__)
     return Request(f"match({name}, {', '.join(columns)})", Match(function), tuple(columns))
+
+
+def _columns(term: str, *columns: object) -> None:
+    """Refuse what is not SQL text."""
+    for column in columns:
+        if not isinstance(column, str) or not column.strip():
+            raise QueryError(f'{term}: {column!r} is not a column; write SQL like "orders.price"')
 
 
 def _number(
@@ -224,10 +239,12 @@ def _number(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise QueryError(f"{term}: {argument} is {value!r}; write a number")
-    if at_least is not None and value < at_least:
+    """A finite number of any kind: Python's, NumPy's or a decimal."""
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)) or not isfinite(value):
+        raise QueryError(f"{term}: {argument} is {value!r}; write a finite number")
+    number = float(value)
+    if at_least is not None and number < at_least:
         raise QueryError(f"{term}: {argument} is {value!r}; it must be at least {at_least:g}")
-    if at_most is not None and value > at_most:
+    if at_most is not None and number > at_most:
         raise QueryError(f"{term}: {argument} is {value!r}; it must be at most {at_most:g}")
-    return float(value)
+    return number

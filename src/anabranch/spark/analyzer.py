@@ -57,6 +57,8 @@ class Analyzer:
         fields = [StructField(source.name, source.frame.schema) for source in inputs]
         spark = inputs[0].frame.sparkSession
         self._empty = spark.createDataFrame([], StructType(fields))
+        for field in fields:
+            self._check_name(field)
         listed = "; ".join(f"{s.name}: {', '.join(s.frame.columns)}" for s in inputs)
         self._columns = f"Columns there are: {short(listed)}"
         self._types: dict[str, DataType] = {}
@@ -70,6 +72,17 @@ class Analyzer:
             with quiet():
                 self._types[sql] = self._judge(sql, text)
         return self._types[sql]
+
+    def _check_name(self, field: StructField) -> None:
+        """Refuse a stream whose name means something else in SQL, as `null` and `true` do."""
+        try:
+            known = self._empty.selectExpr(field.name).schema[0].dataType == field.dataType
+        except (AnalysisException, ParseException):
+            known = False
+        if not known:
+            raise QueryError(
+                f"stream {field.name}: the name means something else in SQL; choose another"
+            )
 
     def accepts(self, sql: str) -> bool:
         """Whether Spark understands an expression."""

@@ -48,7 +48,11 @@ def stream(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise QueryError(f"stream name {name!r}: use letters, digits and underscores, like orders")
     if not hasattr(frame, "schema") or not hasattr(frame, "isStreaming"):
-        raise QueryError(f"stream {name}: {type(frame).__name__} is no DataFrame")
+        found = f"{type(frame).__module__.split('.')[0]}.{type(frame).__name__}"
+        raise QueryError(
+            f"stream {name}: {found} is not a DataFrame of Spark's; spark.createDataFrame(...) "
+            "makes one of a pandas DataFrame or of rows"
+        )
     matching = [column for column in frame.columns if column.lower() == str(time).lower()]
     if not matching:
         known = ", ".join(frame.columns)
