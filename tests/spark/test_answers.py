@@ -175,3 +175,13 @@ def test_a_checkpoint_is_of_the_settings_that_its_conditions_were_read_by(
         pytest.raises(ab.CheckpointError, match="Europe/Zurich"),
     ):
         finish()
+
+
+def test_integer_vectors_that_no_double_tells_apart_are_at_their_true_distance(
+    spark: SparkSession,
+) -> None:
+    a = values(spark, "(array(9007199254740993L, 5L)) AS t(v)")
+    b = values(spark, "(array(9007199254740992L, 5L)), (array(9007199254740993L, 5L)) AS t(v)")
+    near = joined(a, b, ab.within("a.v", "b.v", distance=0.5)).to_df()
+    assert near.count() == 1
+    assert joined(a, b, ab.within("a.v", "b.v", distance=1)).to_df().count() == 2

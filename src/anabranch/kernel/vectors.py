@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from anabranch.kernel.base import Bools, Index, Ints, Pairs, Probe, Target, UnfitError
 from anabranch.kernel.columns import Reach, Vectors, reach, vectors
+from anabranch.kernel.pairs import ranges
 from anabranch.model.query import Term
 from anabranch.model.terms import Cosine, InnerProduct, Within
 
@@ -214,6 +215,13 @@ class _VectorKernel(ABC):
     ) -> Iterator[Pairs]:
         left, right = ours.table(width), theirs.table(width)
         alive = theirs.valid & (theirs.lengths == width)
+        if any(map(_exceeds_doubles, (left, right))):
+            # Scores know nothing of integers that no double is equal to: the definition decides.
+            for at, j in ranges(near.start, near.stop):
+                i = near.probes[at]
+                match = alive[j] & self._decided(left, right, i, j)
+                yield i[match].astype(np.int32), j[match].astype(np.int32)
+            return
         margins = np.empty(len(right))
         centre = target.index.get("centre", np.zeros(0))
         centre = centre if len(centre) == width else np.zeros(width)
@@ -252,9 +260,12 @@ class _VectorKernel(ABC):
         with np.errstate(all="ignore"):
             for first in range(0, len(i), _DECIDED_AT_ONCE):
                 piece = slice(first, first + _DECIDED_AT_ONCE)
-                a, b = left[i[piece]].astype(np.float64), right[j[piece]].astype(np.float64)
-                answer[piece] = self.decide(a, b)
+                answer[piece] = self.compare(left[i[piece]], right[j[piece]])
         return answer
+
+    def compare(self, a: Matrix, b: Matrix) -> Bools:
+        """The definition, of two matrices of numbers of any type."""
+        return self.decide(a.astype(np.float64), b.astype(np.float64))
 
     def _check_lengths(self, near: Reach, ours: Vectors, theirs: Vectors, width: int) -> None:
         other = theirs.valid & (theirs.lengths != width)
@@ -304,6 +315,14 @@ class WithinKernel(_VectorKernel):
     def lift(self, x: Floats, centre: Floats) -> Floats:
         x -= centre
         return x
+
+    def compare(self, a: Matrix, b: Matrix) -> Bools:
+        if a.dtype.kind != "i" or b.dtype.kind != "i":
+            return super().compare(a, b)
+        # Integers are subtracted as such: beyond 2⁵³ they would be rounded before.
+        gap = a.astype(np.float64) - b.astype(np.float64)
+        exact = (a.astype(np.int64) - b.astype(np.int64)).astype(np.float64)
+        return self.decide(np.where(np.abs(gap) < 2.0**62, exact, gap), np.zeros_like(gap))
 
     def decide(self, a: Floats, b: Floats) -> Bools:
         a -= b
@@ -358,6 +377,11 @@ class CosineKernel(_VectorKernel):
         a *= b
         near: Bools = (lengths > 0) & (a.sum(axis=1) / lengths >= self._limit)
         return near
+
+
+def _exceeds_doubles(table: Matrix) -> bool:
+    """Whether a table has integers that a double may not be equal to."""
+    return table.dtype.kind == "i" and bool((np.abs(table.astype(np.float64)) >= 2.0**53).any())
 
 
 def _sample(vector: Matrix) -> str:
