@@ -268,3 +268,22 @@ def test_a_window_below_a_microsecond_and_a_pandas_frame_are_refused(spark: Spar
         ab.stream("a", frame, time="ts", window="0.0000001 s")
     with pytest.raises(ab.QueryError, match=r"pandas.DataFrame is not a DataFrame of Spark's"):
         ab.stream("a", frame.toPandas(), time="ts", window="1 s")
+
+
+def test_sets_with_a_collation_are_refused_and_the_advice_works(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT timestamp'2026-01-01' AS ts, array('X', 'y') AS p, "
+        "CAST(array('x', 'Y') AS ARRAY<STRING COLLATE UTF8_LCASE>) AS q"
+    )
+    a, b = (ab.stream(name, frame, time="ts", window="1 s") for name in "ab")
+    with pytest.raises(ab.QueryError, match="have a collation"):
+        ab.join(a, b).on(ab.overlap("a.q", "b.q", at_least=2))
+    alike = "transform({}.q, tag -> CAST(lower(tag) AS STRING COLLATE UTF8_BINARY))"
+    query = ab.join(a, b).on(ab.overlap(alike.format("a"), alike.format("b"), at_least=2))
+    assert query.select("a.ts").to_df().count() == 1
+
+
+def test_explain_names_what_spark_decides_and_on_how_much(pair: Any) -> None:
+    text = pair.on("a.k = b.k", "a.s LIKE b.s").explain()
+    assert "a.s LIKE b.s: decided by Spark, on combinations that the other terms leave" in text
+    assert "since no other term narrows them" in pair.on("a.s LIKE b.s").explain()

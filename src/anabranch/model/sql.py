@@ -89,7 +89,7 @@ class Scope:
         """The columns that an expression touches, by the position of their stream."""
         found: dict[int, set[str]] = {}
         for column in node.find_all(exp.Column):
-            if len(column.parts) > 1 or not _is_variable(column):
+            if len(column.parts) > 1 or not (_is_variable(column) or _is_collation(column)):
                 found.setdefault(self._stream(column, text), set()).add(column.parts[1].name)
         return found
 
@@ -213,6 +213,10 @@ def _outermost(node: exp.Expr, replace: Callable[[exp.Expr], exp.Expr]) -> exp.E
         if new is not child:
             child.replace(new)
     return node
+
+
+def _is_collation(column: exp.Column) -> bool:
+    return isinstance(column.parent, exp.DataType | exp.Collate) and column.arg_key != "this"
 
 
 def _is_variable(column: exp.Column) -> bool:

@@ -64,7 +64,12 @@ def explanation(
                 else "found by the key that spans all streams, then checked"
             )
         lines.append(f"  {term.text}: {how}")
-    lines += [f"  {sql}: decided by Spark on joined rows" for sql in spark_conditions]
+    narrowed = (
+        "combinations that the other terms leave over"
+        if query.terms
+        else ("every combination in the window, since no other term narrows them")
+    )
+    lines += [f"  {sql}: decided by Spark, on {narrowed}" for sql in spark_conditions]
     lines += ["", f"Strategy: {router.name} on {router.hosts} host(s)"]
     lines.append(f"  {reason(asked, router.name)}")
     lines.append(f"  for equal rates: {router.forecast([1.0] * len(names), query)}")

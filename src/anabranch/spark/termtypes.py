@@ -49,6 +49,12 @@ def check_types(kind: Kind, text: str, types: Sequence[DataType]) -> None:
             raise QueryError(
                 f"term {text}: the elements must be of one type, and these are {found}"
             )
+        if "collate" in found:
+            raise QueryError(
+                f"term {text}: elements are compared by their bytes, and these have a collation: "
+                f"{found}. Make them alike first, like transform(a.tags, tag -> CAST(lower(tag) AS "
+                "STRING COLLATE UTF8_BINARY))"
+            )
         if isinstance(_element(types[0]), ArrayType | MapType | StructType):
             raise QueryError(
                 f"term {text}: its elements are compared as single values, and these are {found}. "
