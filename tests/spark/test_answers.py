@@ -67,6 +67,8 @@ CASES = [
     ),
     Case("a collation in the text", "a.c COLLATE UNICODE_CI = b.c", "('ABC') AS t(c)",
          "('abc') AS t(c)"),
+    Case("a collation in an expression over streams", "concat(a.c, b.c) COLLATE UNICODE_CI = 'AB'",
+         "('a') AS t(c)", "('b') AS t(c)"),
     Case("bounds of two types", "a.c >= b.lo AND a.c <= b.hi", "('2'), ('11') AS t(c)",
          "(1, '3') AS t(lo, hi)", None),
     Case("a bigint between a bigint and a double", "a.k BETWEEN b.lo AND b.hi",

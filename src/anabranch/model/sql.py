@@ -51,7 +51,7 @@ class Spanning:
     def restored(self) -> str:
         """The expression with its operands back in their places: how it was read."""
         node = self.node.copy()
-        for column in list(node.find_all(exp.Column)):
+        for column in [c for c in node.find_all(exp.Column) if not _is_collation(c)]:
             operand = sqlglot.parse_one(self.operands[int(column.name[1:])], read=DIALECT)
             if column is node:
                 node = operand

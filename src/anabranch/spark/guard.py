@@ -182,7 +182,8 @@ def _succeed(columns: Sequence[StoredColumn]) -> str:
 def _words(column: StoredColumn) -> str:
     """SQL of a sentence about an expression that fails: it, and the values that it was given."""
     node = sqlglot.parse_one(column.sql, read=DIALECT)
-    names = {c.sql(dialect=DIALECT): c.name for c in node.find_all(exp.Column)}
+    columns = [c for c in node.find_all(exp.Column) if len(c.parts) > 1]
+    names = {c.sql(dialect=DIALECT): c.name for c in columns}
     shown = [_quoted(f"{column.sql} cannot be evaluated")]
     for number, (sql, name) in enumerate(names.items()):
         shown.append(_quoted(f"{', ' if number else ' where '}{name}="))
