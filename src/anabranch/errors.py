@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+LONGEST = 1000
+"""Characters of a message: more is not read."""
+
 
 class AnabranchError(Exception):
-    """The root of all errors below."""
+    """The root of all errors below. A message that is too long loses its middle."""
+
+    def __init__(self, message: str = "") -> None:
+        half = LONGEST // 2 - 1
+        long = len(message) > LONGEST
+        super().__init__(f"{message[:half]}…{message[-half:]}" if long else message)
 
 
 class QueryError(AnabranchError):

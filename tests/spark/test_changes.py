@@ -222,3 +222,36 @@ def test_rows_from_before_a_longer_window_keep_their_own_however_long_it_runs(
     (resize,) = [event for event in run.events if event["kind"] == "resize"]
     resized = {"a": ((resize["what"]["since"], 20_000_000),)}
     assert delivered(spark, tmp_path) == job.expected(resized)
+
+
+def test_a_batch_that_is_repeated_has_the_windows_that_it_had(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    times = {"a": [0, 18, 40], "b": [0, 10, 30]}
+    streams = [
+        ab.stream(
+            name,
+            file_stream(spark, tmp_path / name, [table(KEYED, [(t, 1, t)]) for t in seconds]),
+            time="ts",
+            window="3 seconds",
+        )
+        for name, seconds in times.items()
+    ]
+    joined = ab.join(*streams).on("a.k = b.k").select("a.id AS a", "b.id AS b")
+    taken: list[tuple[int, list[tuple[int, ...]]]] = []
+
+    def sink(frame: DataFrame, batch: int) -> None:
+        taken.append((batch, [tuple(row) for row in frame.collect()]))
+        if [number for number, _ in taken].count(1) == 1 and batch == 1:
+            raise RuntimeError("pulled the plug")
+
+    options: dict[str, Any] = {
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "trigger": "available now",
+    }
+    with pytest.raises(Exception, match="pulled the plug"):
+        joined.start(sink, **options).await_termination()
+    run = joined.start(sink, **options)
+    run.resize("b", "20 seconds")  # before the repeated batch begins
+    run.await_termination()
+    assert taken == [(0, [(0, 0)]), (1, []), (1, []), (2, [(40, 30)])]

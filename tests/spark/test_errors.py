@@ -180,6 +180,20 @@ def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path:
     finish(joined.on("a.k = b.k").select("a.id AS a"), tmp_path)
     with pytest.raises(ab.CheckpointError, match="belongs to another query"):
         finish(joined.on("a.k = b.k AND a.id > 5").select("a.id AS a"), tmp_path)
+    # Readers of the output would see the columns of some of its batches only.
+    with pytest.raises(ab.CheckpointError, match=r"columns: was \['a'\], is \['x'\]"):
+        finish(joined.on("a.k = b.k").select("a.id AS x"), tmp_path)
+
+
+def test_a_message_about_very_many_columns_keeps_its_beginning_and_its_end(
+    spark: SparkSession,
+) -> None:
+    wide = spark.range(1).selectExpr(*(f"id AS column{n}" for n in range(300)))
+    with pytest.raises(
+        ab.QueryError, match=r"^stream a: there is no time.*column299\)$"
+    ) as refusal:
+        ab.stream("a", wide, time="ts", window="1 second")
+    assert len(str(refusal.value)) < 1000
 
 
 def test_a_foreign_directory_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:

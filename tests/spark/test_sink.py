@@ -23,6 +23,9 @@ import anabranch as ab
 from anabranch.spark.builder import JoinQuery
 from anabranch.spark.run import Run
 from anabranch.spark.sinks import OwnedSink
+from anabranch.state.files import Files
+from anabranch.state.identity import IDENTITY
+from anabranch.state.lock import Lock
 from anabranch.state.output import SEAL
 from anabranch.state.ownership import Claim, take
 from anabranch.state.place import Place
@@ -329,3 +332,49 @@ def test_plain_readers_only_ever_see_whole_batches(
 
 def _sizes(batches: Any) -> dict[int, int]:
     return dict(Counter(int(batch) for batch in batches["batch"].to_pylist()))
+
+
+def test_a_column_that_the_number_of_the_batch_would_hide_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = pair(spark, tmp_path, [[0]])
+    named = query.select("a.id AS Batch", "b.id AS b")
+    with pytest.raises(ab.QueryError, match="another name with AS"):
+        run_into(named, ab.parquet_sink(str(tmp_path / "out")), tmp_path / "checkpoint")
+    taken: list[Any] = []
+    run_into(named, lambda frame, _: taken.extend(frame.collect()), tmp_path / "checkpoint")
+    assert taken == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), [("reason", "late"), ("Time", "late"), ("batch", "late"), ("stage", "dead")]
+)
+def test_a_stream_with_the_name_of_a_column_of_rows_set_aside_is_refused(
+    spark: SparkSession, tmp_path: Path, name: str, role: str
+) -> None:
+    files = file_stream(spark, tmp_path / "a", [table(KEYED, [(0, 1, 1)])])
+    streams = [ab.stream(stream, files, time="ts", window="1 second") for stream in (name, "b")]
+    query = ab.join(*streams).on(f"{name}.k = b.k").select("b.id")
+    aside: dict[str, Any] = {role: ab.parquet_sink(str(tmp_path / "aside"))}
+    with pytest.raises(ab.QueryError, match="Give the stream another name"):
+        run_into(query, ab.parquet_sink(str(tmp_path / "out")), tmp_path / "checkpoint", **aside)
+
+
+def test_of_two_that_make_a_checkpoint_at_once_the_one_that_runs_has_its_id(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = pair(spark, tmp_path, [[0]])
+    lock = Lock.take
+
+    def after_the_other(files: Files, *what: str) -> Lock:
+        """Another process, which had seen the directory empty too, has written its id."""
+        if not what:
+            files.delete(IDENTITY)
+            Store(files).claim(query.description())
+        return lock(files, *what)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lock, "take", after_the_other)
+        finish(query, tmp_path)
+    finish(query, tmp_path)  # its output is its own
+    assert delivered(spark, tmp_path) == pairs(1)

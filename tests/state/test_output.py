@@ -286,3 +286,25 @@ def test_a_store_that_python_does_not_reach_is_written_to_without_an_owner(
     lock.release()
     assert opened == {"results": sink}
     assert f"{uri} has no owner" in caplog.text
+
+
+def test_a_directory_of_late_rows_is_not_one_of_results_even_to_append(tmp_path: Path) -> None:
+    place = Place.of(str(tmp_path / "late"))
+    take(place, Claim("a", role="late"))[1].release()
+    for claim in (Claim("a"), Claim("a", role="dead"), Claim("b", append=True)):
+        with pytest.raises(CheckpointError, match="a directory of late rows"):
+            take(place, claim)
+    take(place, Claim("a", role="late"))[1].release()
+
+
+def test_directories_inside_an_output_or_a_checkpoint_of_others_are_refused(tmp_path: Path) -> None:
+    take(Place.of(str(tmp_path / "out")), Claim("a"))[1].release()
+    Store.at(str(tmp_path / "c")).claim({})
+    outside = Place.of(str(tmp_path / "d"))
+    for where in ("out", "c"):
+        inner = str(tmp_path / where / "of-others" / "inner")
+        with pytest.raises(CheckpointError, match="of another run"):
+            check_places({"results": parquet_sink(inner)}, outside)
+        with pytest.raises(CheckpointError, match="of another run"):
+            check_places({}, Place.of(inner))
+    assert not (tmp_path / "out" / "of-others").exists()

@@ -28,7 +28,7 @@ from anabranch.spark.inputs import Input
 from anabranch.spark.preflight import check_workers
 from anabranch.spark.run import Run
 from anabranch.spark.runtime import Runtime
-from anabranch.spark.sinks import Sink, check_places, open_sinks
+from anabranch.spark.sinks import Sink, check_columns, check_places, open_sinks
 from anabranch.state.lock import Lock
 from anabranch.state.place import Place
 from anabranch.state.store import Store
@@ -147,15 +147,19 @@ class JoinQuery:
             )
         when = _trigger(trigger)
         router = self._router(strategy, hosts)
-        check_workers(self.inputs[0].frame.sparkSession, self._slots())
         sinks = {"results": sink, "late": late, "dead": dead}
+        outputs = [name for _, name in self.compiled.finish.columns]
+        check_columns(sinks, outputs, [source.name for source in self.inputs])
+        check_workers(self.inputs[0].frame.sparkSession, self._slots())
         place = Place.of(str(checkpoint))
         check_places(sinks, place)
         store = Store.at(str(place.local or place.spark))
         with said_in_words(str(checkpoint)):
-            checkpoint_id = store.claim(self.description())
+            store.claim(self.description())
             lock = Lock.take(store.files)
         try:
+            # Again: of two that claimed an empty directory at once, the later one's id is there.
+            checkpoint_id = store.claim(self.description())
             runtime = self._runtime(store, router, sink, late, dead)
             runtime.late_warning = late_warning
             sinks = open_sinks(sinks, store, checkpoint_id, runtime.manifest, lock)
@@ -233,6 +237,8 @@ class JoinQuery:
                 {"name": s.name, "time": s.time, "window": s.window} for s in query.streams
             ],
             "terms": [_described(term) for term in self.terms],
+            # Expressions may be mended, but readers of the output see one set of columns.
+            "columns": [name for _, name in self.compiled.finish.columns],
             "stored": [[[c.name, c.sql, c.type] for c in stored] for stored in query.stored],
             "key": query.key,
             "settings": self.analysis.analyzer.settings,

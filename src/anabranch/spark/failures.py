@@ -16,16 +16,13 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from anabranch.errors import AnabranchError, CheckpointError, RunError, TermError
+from anabranch.errors import LONGEST, AnabranchError, CheckpointError, RunError, TermError
 
 log = logging.getLogger("anabranch")
 log.addHandler(logging.NullHandler())
 
 FROM_SPARK = (PySparkException, Py4JError, OSError)
 """What a call to Spark raises where Spark, or the way to it, has failed."""
-
-LONGEST = 1000
-"""Characters of a sentence: more is not read."""
 
 AGAIN = "start again with the same checkpoint, which goes on where this run was"
 
@@ -71,6 +68,12 @@ KNOWN = (
     Known(
         r"Cannot run program \"(?P<program>[^\"]*python[^\"]*)\"",
         f"Spark cannot run {{program}} for its workers: {WORKER_ADVICE}",
+    ),
+    Known(
+        r"There are \[(?P<before>[0-9]+)\] sources in the checkpoint offsets and now there are "
+        r"\[(?P<now>[0-9]+)\]",
+        "the checkpoint {checkpoint} is of a run over {before} streaming sources, and this query "
+        "has {now}. Use the inputs that it was made with, or a new checkpoint",
     ),
     Known(
         r"No space left on device|Disk quota exceeded",
@@ -138,7 +141,7 @@ def in_words(error: BaseException, checkpoint: str) -> BaseException:
 def short(error: BaseException, batch: int) -> RunError:
     """What Spark is told of a failed batch: it repeats every line of it, several times."""
     if isinstance(error, AnabranchError):
-        return RunError(str(error)[:LONGEST])
+        return RunError(str(error))
     return RunError(f"batch {batch} failed: {first_line(error)}")
 
 
@@ -176,7 +179,7 @@ def note(error: BaseException) -> None:
 
 
 def _said(sentence: str, error: BaseException) -> RunError:
-    said = RunError(sentence[:LONGEST])
+    said = RunError(sentence)
     said.__context__, said.__suppress_context__ = error, True
     return said
 

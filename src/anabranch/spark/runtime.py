@@ -109,10 +109,10 @@ class Runtime:
         latest = recover(self.store, streams, driven=driven)
         if latest is None:
             self.manifest = Manifest.empty(streams)
-            self.inbox = Inbox(self.store.files, self.manifest.batch)
+            self.inbox = Inbox(self.store.files, self._begun())
         else:
             self.manifest = latest
-            self.inbox = Inbox(self.store.files, self.manifest.batch)
+            self.inbox = Inbox(self.store.files, self._begun())
             self.inbox.drop_outdated()
             self.query = with_windows(self.query, latest.policy.get("windows", {}))
             if latest.policy.get("strategy") == self.router.name:
@@ -127,6 +127,11 @@ class Runtime:
         self._began = 0
         self.under_way = UnderWay(self.store.files)
         self.under_way.clear()
+
+    def _begun(self) -> int:
+        """The last batch that may have reached a sink: what is asked from now on is not for it."""
+        following = self.manifest.batch + 1
+        return following if self.store.offsets_digest(following) else self.manifest.batch
 
     def process(self, frame: DataFrame | None, batch: int) -> None:
         """Take one batch from source to sink, and commit it. A committed batch is not repeated."""

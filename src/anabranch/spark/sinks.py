@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from anabranch.errors import CheckpointError, QueryError
 from anabranch.state.lock import Lock
 from anabranch.state.manifest import Manifest
 from anabranch.state.output import Output, owners_of
-from anabranch.state.ownership import Claim, take
+from anabranch.state.ownership import Claim, refuse_inside, take
 from anabranch.state.place import Place, absolute
 from anabranch.state.store import Store
 
@@ -21,6 +21,15 @@ Sink = Callable[[DataFrame, int], object]
 """Called once per batch. After a failure the same batch comes again, with the same id and rows."""
 
 log = logging.getLogger(__name__)
+
+BATCH = "batch"
+"""The column that directories of batches have for their readers."""
+
+ROWS_ASIDE = {
+    "late": ("stream", "reason", "time"),
+    "dead": ("stream", "stage", "reason", BATCH, "time"),
+}
+"""Sinks of rows that were set aside, and the columns that describe such a row."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ def parquet_sink(path: str, *, append: bool = False) -> ParquetSink:
 
 
 def check_places(sinks: Mapping[str, Sink | None], checkpoint: Place) -> None:
-    """Refuse sinks that would write into each other, or into the checkpoint."""
+    """Refuse sinks that would write into each other, into the checkpoint, or into others'."""
     places = {"checkpoint": checkpoint}
     for role, sink in sinks.items():
         if isinstance(sink, ParquetSink):
@@ -92,6 +101,33 @@ def check_places(sinks: Mapping[str, Sink | None], checkpoint: Place) -> None:
             raise QueryError(
                 f"the {one} is {first.spark} and the {other} is {second.spark}: each needs a "
                 "directory of its own, and neither may lie inside the other"
+            )
+    for place in places.values():
+        refuse_inside(place)
+
+
+def check_columns(
+    sinks: Mapping[str, Sink | None], results: Iterable[str], streams: Sequence[str]
+) -> None:
+    """Refuse columns that readers of a directory, or of rows set aside, could not see.
+
+    `batch=N` is a column to every reader, and takes the place of one of that name in the files.
+    """
+    hidden = [name for name in results if name.lower() == BATCH]
+    if hidden and isinstance(sinks["results"], ParquetSink):
+        raise QueryError(
+            f"the select has a column {hidden[0]}, and so have the directories batch=N of "
+            "ab.parquet_sink: readers would see the number of the batch instead. Give the column "
+            "another name with AS"
+        )
+    for role, described in ROWS_ASIDE.items():
+        sink = sinks[role]
+        taken = {*described, BATCH} if isinstance(sink, ParquetSink) else set(described)
+        clash = [name for name in streams if name.lower() in taken]
+        if sink is not None and clash:
+            raise QueryError(
+                f"a stream is named {clash[0]}, and {role} rows have a column of that name beside "
+                "one per stream. Give the stream another name"
             )
 
 
@@ -111,7 +147,7 @@ def open_sinks(
     for role, sink in sinks.items():
         if isinstance(sink, ParquetSink):
             last = manifest.counters.get("delivered", {}).get(role)
-            claim = Claim(checkpoint, manifest.batch, last, sink.append)
+            claim = Claim(checkpoint, manifest.batch, last, sink.append, role)
             output = _taken(Place.of(sink.path), claim, lock)
             if output is not None:
                 opened[role] = OwnedSink(role, output, store.offsets_digest, last)

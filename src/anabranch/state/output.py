@@ -18,7 +18,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from anabranch.errors import CheckpointError
@@ -43,6 +43,8 @@ class Owner:
 
     id: str
     first: int
+    role: str = "results"
+    """What it delivers: results, or rows that were late or set aside."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,9 @@ def owners_of(files: Files) -> tuple[Owner, ...]:
     except FileNotFoundError:
         return ()
     try:
-        return tuple(Owner(found["id"], found["first"]) for found in json.loads(text))
+        return tuple(
+            Owner(found["id"], found["first"], found["role"]) for found in json.loads(text)
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{files.root}/{OWNERS} does not name the checkpoints that wrote here: it is another "
@@ -191,7 +195,7 @@ def owners_of(files: Files) -> tuple[Owner, ...]:
 
 def record_owners(files: Files, owners: Sequence[Owner]) -> None:
     """Write down who wrote here."""
-    text = json.dumps([{"id": owner.id, "first": owner.first} for owner in owners])
+    text = json.dumps([asdict(owner) for owner in owners])
     files.write(OWNERS, seal(text), sync=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from anabranch.errors import CheckpointError
 from anabranch.state.durable import make_directory
 from anabranch.state.files import Files
+from anabranch.state.identity import IDENTITY
 from anabranch.state.lock import Lock
 from anabranch.state.manifest import NO_BATCH
 from anabranch.state.output import (
@@ -34,6 +35,8 @@ class Claim:
     """The last batch up to that one which was handed to this sink: not every batch is."""
     append: bool = False
     """Whether to go on in a directory with batches of others, or without its own."""
+    role: str = "results"
+    """What it delivers there."""
 
 
 def take(place: Place, claim: Claim) -> tuple[Output, Lock]:
@@ -58,6 +61,17 @@ def take(place: Place, claim: Claim) -> tuple[Output, Lock]:
     return output, lock
 
 
+def refuse_inside(place: Place) -> None:
+    """Refuse a directory inside an output or a checkpoint of others, who do not know of it."""
+    for parent in () if place.local is None else place.local.parents:
+        for name, what in ((OWNERS, "an output"), (IDENTITY, "a checkpoint")):
+            if (parent / name).exists():
+                raise CheckpointError(
+                    f"{place.spark} lies inside {parent}, which is {what} of another run: whoever "
+                    "reads or deletes that would meet it. Choose a directory outside of it"
+                )
+
+
 def _owner(place: Place, files: Files, claim: Claim) -> Owner:
     """The claimant's place among those who wrote here, or a refusal."""
     if place.local is not None and place.local.exists() and not place.local.is_dir():
@@ -68,6 +82,11 @@ def _owner(place: Place, files: Files, claim: Claim) -> Owner:
         raise CheckpointError(
             f"{place.spark} holds {strangers[0]}, which is not a batch of Anabranch: whoever reads "
             "the directory would read it as well, or fail. Choose an empty directory"
+        )
+    if owners and owners[-1].role != claim.role:
+        raise CheckpointError(
+            f"{place.spark} is a directory of {owners[-1].role} rows, and this sink is for "
+            f"{claim.role}: whoever reads it would take one for the other. Choose another directory"
         )
     mine = [owner for owner in owners if owner.id == claim.checkpoint]
     if mine and mine[0] is not owners[-1]:
@@ -87,7 +106,7 @@ def _owner(place: Place, files: Files, claim: Claim) -> Owner:
             "together they would not be one answer. Choose an empty directory, or append to what "
             "is there on purpose: ab.parquet_sink(path, append=True)"
         )
-    owner = mine[0] if mine else Owner(claim.checkpoint, max(batches, default=-1) + 1)
+    owner = mine[0] if mine else Owner(claim.checkpoint, max(batches, default=-1) + 1, claim.role)
     _check_batches(place, claim, owner, batches)
     return owner
 
