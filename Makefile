@@ -3,7 +3,7 @@
 #   make demo       the main job on Spark's local mode
 #   make test       the tests of a few seconds each (PYTEST_ARGS="-k band" runs a part of them)
 #   make test-long  the others: clusters, kills, damaged checkpoints, all figures of the papers
-#   make soak       hours of WHAT=kills, damage or memory; goes on where it was left (docs/reliability.md)
+#   make soak       hours of WHAT=answers, kills, damage or memory; goes on where it was left (docs/reliability.md)
 #   make bench      side by side with Spark's own joins (BENCH_ARGS="--json")
 #   make lint       style, types, layers
 #   make clean      removes everything that the others made

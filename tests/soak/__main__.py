@@ -7,11 +7,12 @@ import json
 import sys
 from pathlib import Path
 
-from tests.soak import damage, kills, memory
+from tests.soak import answers, damage, kills, memory
 from tests.soak.soak import GOOD, Soak, carry_out
 
 MEASUREMENTS = Path(__file__).resolve().parents[2] / "docs" / "measurements"
 SOAKS: dict[str, Soak] = {
+    "answers": Soak("answers", 200, answers.run),
     "damage": Soak("damage", 200, damage.run),
     "kills": Soak("kills", 22, kills.run),
     "memory": Soak("memory", 2, memory.run),
