@@ -19,7 +19,7 @@ from anabranch.model.portable import duckdb_sql
 from anabranch.model.query import Operand, Query, StoredColumn, Term
 from anabranch.model.spanning_key import Equality, spanning_key
 from anabranch.model.sql import Filter, Scope, Spanning, UnreadableError
-from anabranch.model.terms import Band, Equal, Expression, Interval, Match, Request
+from anabranch.model.terms import Band, Equal, Expression, Interval, Kind, Match, Request
 from anabranch.spark.analyzer import Analyzer
 from anabranch.spark.carriage import packed
 from anabranch.spark.coercion import (
@@ -151,9 +151,9 @@ class Analysis:
                 request = self._band_of_ours(request, types)
             self._add_term(text, request.kind, request.operands)
 
-    def _add_term(self, text: str, kind: object, sqls: Sequence[str]) -> None:
+    def _add_term(self, text: str, kind: Kind, sqls: Sequence[str]) -> None:
         operands = tuple(self.store(sql, text) for sql in sqls)
-        self.terms.append(Term(text, kind, operands))  # type: ignore[arg-type]
+        self.terms.append(Term(text, kind, operands))
 
     def _add_equal(self, request: Request, types: Sequence[DataType], *, from_sql: bool) -> None:
         text, (left, right) = request.text, request.operands
