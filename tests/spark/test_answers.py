@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import anabranch as ab
 from anabranch.model.terms import Request
 from anabranch.spark.builder import JoinQuery
+from tests.fuzz.comparing import settings_of
 from tests.fuzz.oracle import counted, spark_answer
 
 ANSI_OFF = {"spark.sql.ansi.enabled": "false"}
@@ -124,18 +123,6 @@ CASES = [
     Case("months", "a.i = b.i", "(INTERVAL '14' MONTH) AS t(i)", "(INTERVAL '14' MONTH) AS t(i)"),
     Case("a condition on nothing", "a.k = b.k AND 1 = 1", "(1) AS t(k)", "(1) AS t(k)"),
 ]  # fmt: skip
-
-
-@contextmanager
-def settings_of(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
-    before = {name: str(spark.conf.get(name)) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 def values(spark: SparkSession, text: str) -> DataFrame:
